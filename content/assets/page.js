@@ -1,0 +1,53 @@
+/* What a page does by keyboard beyond what HTML already does. Without it the page reads the same. */
+"use strict";
+
+const SCROLLERS = { ".math": "Equation", ".wide": "Table", "pre > code": "Code" };
+
+/* A block that scrolls sideways is a stop of the Tab key exactly while it scrolls. */
+function keepReachable(block, name) {
+  const update = () => {
+    const scrolls = block.scrollWidth > block.clientWidth + 1;
+    if (scrolls === block.hasAttribute("tabindex")) return;
+    if (scrolls) {
+      block.tabIndex = 0;
+      block.setAttribute("role", "group");
+      block.setAttribute("aria-label", `${name}, scrolls sideways`);
+    } else {
+      for (const attribute of ["tabindex", "role", "aria-label"]) block.removeAttribute(attribute);
+    }
+  };
+  new ResizeObserver(update).observe(block);
+  /* On touch screens Material takes the attribute away again, but keyboards exist there too. */
+  new MutationObserver(update).observe(block, { attributeFilter: ["tabindex"] });
+}
+
+for (const [selector, name] of Object.entries(SCROLLERS)) {
+  for (const block of document.querySelectorAll(selector)) keepReachable(block, name);
+}
+
+/* Escape puts a definition away without moving the pointer or the focus (WCAG 1.4.13). */
+function dismissDefinitions() {
+  for (const term of document.querySelectorAll(".term:is(:hover, :focus-within)")) {
+    term.classList.add("dismissed");
+    const restore = () => term.classList.remove("dismissed");
+    term.addEventListener("mouseleave", restore, { once: true });
+    term.addEventListener("focusout", restore, { once: true });
+  }
+}
+
+function isTyping(target) {
+  return target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") dismissDefinitions();
+  if (event.key === "?" && !isTyping(event.target)) document.getElementById("keys").togglePopover();
+});
+
+/* A figure's element is loaded by its name, only on pages that hold one. Modules need a server:
+   opened from a folder, the page keeps the static figure that is inside the element. */
+if (location.protocol !== "file:") {
+  const names = new Set([...document.querySelectorAll("article :not(:defined)")].map((e) => e.localName));
+  const folder = new URL("widgets/", document.currentScript.src);
+  for (const name of names) import(new URL(`${name}.js`, folder));
+}

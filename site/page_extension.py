@@ -1,0 +1,111 @@
+"""Markdown extension of the course pages: math as MathML, tables that scroll, terms with definitions.
+
+Everything happens while the page is built, so a page needs no script to show an equation.
+Faults (a TeX typo, an image without a text, math in a heading) are collected, because Markdown
+extensions swallow exceptions; whoever builds the site asks afterwards:
+
+    page_extension.problems()  ->  ["content/x.md:12: Unknown command ...", ...]
+
+The list is emptied by the call. Where nobody asks, each fault still stands in the page as an element
+of class `page-problem`, which a reader of the built site can look for.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+import glossary
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.postprocessors import Postprocessor
+from math_core import LatexError, LatexToMathML
+
+ARITHMATEX = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\s*\\[(\[](?P<tex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
+)
+TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)  # one that has no class yet
+HEADING = re.compile(r"<h[1-6][^>]*>.*?</h[1-6]>", re.DOTALL)
+IMAGE = re.compile(r"<img\b[^>]*>")
+ALT = re.compile(r"""\balt\s*=\s*["']\s*[^"'\s]""")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_found: list[str] = []
+
+
+def problems() -> list[str]:
+    """Return the faults found since the last call, as `content/x.md:LINE: message`, and forget them."""
+    found, _found[:] = list(dict.fromkeys(_found)), []
+    return found
+
+
+def tex_to_mathml(tex: str, display: bool) -> str:
+    """Convert one TeX expression; raise ValueError with the converter's one-line reason."""
+    try:
+        return LatexToMathML().convert_with_local_state(tex, displaystyle=display)
+    except LatexError as error:
+        lines = [line for line in ANSI.sub("", str(error)).splitlines() if line.strip()]
+        raise ValueError(f"{lines[0].removeprefix('Error: ')} In the formula: {tex}") from None
+
+
+class PageFaults:
+    """Where a fault stands: the page that is being converted and its source text."""
+
+    def __init__(self, md: Markdown) -> None:
+        # Inside an executed fence markdown-exec converts with an instance of its own; MkDocs leaves
+        # the page's file with the processor that resolves links.
+        outer = getattr(md, "_original_md", md)
+        known = "relpath" in outer.treeprocessors
+        file = outer.treeprocessors["relpath"].file if known else None
+        self.name = f"content/{file.src_uri}" if file else "a page"
+        self.source = file.content_string if file else ""
+
+    def add(self, needle: str, message: str) -> str:
+        """Record a fault whose source contains `needle`; return the element to show in its place."""
+        start = self.source.find(needle.strip())
+        line = f":{self.source.count(chr(10), 0, start) + 1}" if needle.strip() and start >= 0 else ""
+        _found.append(f"{self.name}{line}: {message}")
+        return f'<strong class="page-problem">{html.escape(message)}</strong>'
+
+
+class Pages(Postprocessor):
+    """Rewrite the finished HTML of a page (or of one executed fence; doing it twice changes nothing)."""
+
+    def run(self, text: str) -> str:
+        """Return `text` with MathML for TeX and every plain table in a box that scrolls by itself."""
+        faults = PageFaults(self.md)
+        self._check(text, faults)
+        text = ARITHMATEX.sub(lambda match: self._math(match, faults), text)
+        return TABLE.sub(r'<div class="wide"><table class="data">\1</table></div>', text)
+
+    def _math(self, match: re.Match[str], faults: PageFaults) -> str:
+        tex, display = html.unescape(match["tex"]).strip(), match["tag"] == "div"
+        try:
+            mathml = tex_to_mathml(tex, display)
+        except ValueError as error:
+            return faults.add(tex, str(error))
+        return f'<div class="math">{mathml}</div>' if display else mathml
+
+    def _check(self, text: str, faults: PageFaults) -> None:
+        for heading in HEADING.findall(text):
+            if math := ARITHMATEX.search(heading):
+                tex = html.unescape(math["tex"]).strip()
+                faults.add(tex, f"math in a heading ({tex}): the contents list shows the TeX; use words")
+        for image in IMAGE.findall(text):
+            if not ALT.search(image) and 'role="presentation"' not in image:
+                source = re.search(r'src="([^"]*)"', image)
+                name = source[1] if source else image
+                faults.add(name, f"the image {name} has no text: write ![what it shows]({name})")
+
+
+class PageExtension(Extension):
+    """Registers the page's processors after those of Markdown and pymdownx."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802, the name is Markdown's
+        """Register the processors with `md`."""
+        md.postprocessors.register(Pages(md), "course_pages", -10)  # after raw HTML is put back
+        md.treeprocessors.register(glossary.TermLinks(md), "course_terms", 3)  # before links resolve
+
+
+def makeExtension(**settings: object) -> PageExtension:  # noqa: N802, the name is Markdown's
+    """Return the extension (Markdown calls this)."""
+    return PageExtension(**settings)

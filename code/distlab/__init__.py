@@ -1,0 +1,1 @@
+"""Run, explain and grade distributed PyTorch programs on one machine."""

@@ -1,0 +1,134 @@
+"""The caller's side: start the fork server, submit programs to it, get their outcomes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+from distlab.spmd.program import Outcome, Program
+
+CODE = Path(__file__).parents[2]
+
+# A page must not change with the reader's shell, so little of it reaches a rank.
+KEPT = ("HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+
+
+class LauncherError(RuntimeError):
+    """The server itself ended: our fault or the machine's, never a program's."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment that every program finds, before the variables of its rank."""
+    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+    return kept | {
+        # `python` in a shell fence is the interpreter that builds the page.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        "PYTHONPATH": str(CODE),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "COLUMNS": "80",
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+    }
+
+
+class Launcher:
+    """A fork server of one's own; a context manager. Methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        """Start the server; it imports torch while the caller goes on."""
+        self._root = Path(tempfile.mkdtemp(prefix="distlab-"))
+        self._socket, theirs = socket.socketpair()
+        with theirs, (self._root / "server.log").open("w") as log:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "distlab.spmd.server", str(theirs.fileno()), self._root],
+                env=environment(),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A Ctrl-C in the terminal, or a killed process group, must leave it the time to
+                # clean up: it ends when the socket closes.
+                start_new_session=True,
+            )
+        self._numbers = itertools.count()
+        self._pending: dict[int, Future[Outcome]] = {}
+        self._lock = threading.Lock()
+        self._error: LauncherError | None = None
+        self._reader = threading.Thread(target=self._read, daemon=True, name="spmd answers")
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server still takes programs."""
+        return self._error is None
+
+    def submit(self, program: Program) -> Future[Outcome]:
+        """Queue a program and return at once. The future raises LauncherError only."""
+        future: Future[Outcome] = Future()
+        with self._lock:
+            if self._error:
+                raise self._error
+            number = next(self._numbers)
+            self._pending[number] = future
+            request = {"number": number, "program": program.to_json()}
+            try:
+                self._socket.sendall(json.dumps(request).encode() + b"\n")
+            except OSError:
+                pass  # the reader meets the same closed socket and fails every future
+        return future
+
+    def run(self, program: Program) -> Outcome:
+        """Run a program and wait for its outcome: its deadline plus a few seconds at most."""
+        return self.submit(program).result()
+
+    def close(self) -> None:
+        """End every run in flight, and the server."""
+        self._socket.close() if self._error else self._socket.shutdown(socket.SHUT_RDWR)
+        try:
+            self._server.wait(5)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+        self._reader.join(1)
+        self._socket.close()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self) -> None:
+        with self._socket.makefile("rb") as lines:
+            try:
+                for line in lines:
+                    answer = json.loads(line)
+                    future = self._pending.pop(answer["number"])
+                    future.set_result(Outcome.from_json(answer["outcome"]))
+            except OSError:
+                pass  # closed under us: the same as its end
+        self._fail_pending()
+
+    def _fail_pending(self) -> None:
+        log = self._root / "server.log"
+        tail = log.read_text()[-2000:] if log.exists() else ""
+        self._server.poll()
+        with self._lock:
+            self._error = LauncherError(f"the fork server has ended; it said: {tail or 'nothing'}")
+            for future in self._pending.values():
+                if not future.done():
+                    future.set_exception(self._error)
+            self._pending.clear()

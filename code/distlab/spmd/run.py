@@ -1,0 +1,199 @@
+"""One run in flight: its ranks, its deadline, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from distlab.spmd import processes, rank
+from distlab.spmd.program import Outcome, Program, RankOutcome
+
+GRACE = 3.0
+"""Seconds that peers have to end by themselves after a rank has failed."""
+
+STACKS = 0.5
+"""Seconds to wait for the stacks of ranks that are about to be killed."""
+
+TICK = 0.02
+"""Seconds between two looks at a run that is ending."""
+
+LOOK = 0.25
+"""Seconds between two looks at how much a run has written."""
+
+FLOOD = 4 << 20
+"""Bytes that a rank may write to one descriptor before its run is ended."""
+
+
+@dataclass
+class Member:
+    """A rank of the run: its process and, once it has ended, how and when."""
+
+    place: rank.Place
+    pid: int = 0
+    exit: int | None = None
+    killed: bool = False
+    seconds: float = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not been reaped."""
+        return self.exit is None
+
+
+class Run:
+    """Moves a run from "running" over "asked" (for stacks) and "killed" to its outcome."""
+
+    def __init__(self, program: Program, folder: Path, port: int) -> None:
+        """Create the run's folder and everything in it that its ranks will read."""
+        self.program, self.folder, self.port = program, folder, port
+        self.id = folder.name
+        self.phase, self.cause = "running", "finished"
+        self.first_failed: int | None = None
+        self.members = [Member(self._place(r)) for r in range(program.ranks)]
+        self._lay_out()
+        self.begun = time.monotonic()
+        self.until = self.begun + program.timeout
+
+    def _place(self, index: int) -> rank.Place:
+        env = {rank.RUN_ID: str(self.folder), "TMPDIR": str(self.folder / "tmp")}
+        if not self.program.shell:
+            world_size = self.program.ranks
+            env |= rank.torchrun_environment(index, world_size, self.port, f"fence-{self.id}")
+        env |= dict(self.program.env)
+        return rank.Place(self.folder, index, self.program.name, env)
+
+    def _lay_out(self) -> None:
+        work = self.folder / "work"
+        work.mkdir(parents=True)
+        (self.folder / "tmp").mkdir()
+        for name, path in self.program.links:
+            (work / name).symlink_to(path)
+        for name, text in (*self.program.files, (self.program.name, self.program.source)):
+            (work / name).write_text(text)
+        if self.program.start == "fresh":
+            for member in self.members:
+                place = member.place
+                data = {"folder": str(place.folder), "rank": place.rank, "name": place.name}
+                place.file("place").write_text(json.dumps(data))
+
+    def places(self) -> list[rank.Place]:
+        """Return the places to fork a rank for, in rank order."""
+        return [member.place for member in self.members]
+
+    def pids(self) -> list[int]:
+        """Return the process ids of the ranks that have been started and not reaped."""
+        return [member.pid for member in self.members if member.pid and member.alive]
+
+    def owns(self, pid: int) -> bool:
+        """Tell whether an adopted process was started by a rank of this run."""
+        return processes.carries(pid, self.folder, f"{rank.RUN_ID}={self.folder}")
+
+    def started(self, index: int, pid: int) -> None:
+        """Note the process of a rank."""
+        self.members[index].pid = pid
+
+    def ended(self, pid: int, exit_status: int) -> None:
+        """Note that a process has been reaped; one that is no rank of this run is ignored."""
+        member = next((m for m in self.members if m.pid == pid and m.alive), None)
+        if member is None:
+            return
+        member.exit = exit_status
+        member.seconds = time.monotonic() - self.begun
+        member.killed = self.phase != "running" and exit_status == -signal.SIGKILL
+        if self.phase == "running" and self._failed(member) and self.first_failed is None:
+            self.first_failed = member.place.rank
+            self.cause = "failed"
+            self.until = min(self.until, time.monotonic() + GRACE)
+
+    def _failed(self, member: Member) -> bool:
+        if self.program.shell:
+            return member.exit != 0
+        return member.exit != 0 or not member.place.file("end").exists()
+
+    def patience(self) -> float:
+        """Return the seconds until this run wants to be looked at again."""
+        limit = LOOK if self.phase == "running" else TICK
+        return max(0.0, min(limit, self.until - time.monotonic()))
+
+    def over(self) -> bool:
+        """Tell whether every rank has been reaped, or cannot be."""
+        return not self.pids() or (self.phase == "killed" and time.monotonic() >= self.until)
+
+    def advance(self) -> None:
+        """Do what the clock asks for: end the run at its deadline or flood, ask, kill."""
+        now = time.monotonic()
+        if self.phase == "running":
+            if now >= self.until:
+                self._ask_for_stacks("deadline" if self.cause == "finished" else self.cause)
+            elif self._flooded():
+                self._ask_for_stacks("flood")
+        elif self.phase == "asked" and (now >= self.until or self._answered()):
+            self.kill()
+
+    def _flooded(self) -> bool:
+        files = (m.place.file(kind) for m in self.members for kind in ("stdout", "stderr"))
+        return any(path.exists() and path.stat().st_size > FLOOD for path in files)
+
+    def _ask_for_stacks(self, cause: str) -> None:
+        self.phase, self.cause = "asked", cause
+        self.until = time.monotonic() + STACKS
+        if self.program.shell:
+            self.kill()  # a shell would die of the signal; it has no Python stack to show
+        for pid in self.pids():
+            processes.send(pid, signal.SIGUSR1)
+
+    def _answered(self) -> bool:
+        alive = [m.place.file("stack") for m in self.members if m.alive]
+        return all(path.exists() and path.read_text().endswith("\n") for path in alive)
+
+    def kill(self) -> None:
+        """Kill every rank, what is in its session, and what it started in another."""
+        self.phase, self.until = "killed", time.monotonic() + 2
+        for pid in self.pids():
+            processes.kill_tree(pid)
+            processes.send(pid, signal.SIGKILL, group=True)
+
+    def ended_by_itself(self) -> bool:
+        """Tell whether no rank had to be killed."""
+        return self.phase == "running"
+
+    def outcome(self, left_behind: tuple[str, ...]) -> Outcome:
+        """Read what the ranks wrote and return the run as plain data."""
+        for member in self.members:  # what a rank left in its own session ends with it
+            processes.send(member.pid, signal.SIGKILL, group=True)
+        ranks = tuple(self._rank_outcome(member) for member in self.members)
+        seconds = max(time.monotonic() - self.begun, 0.0)
+        return Outcome(self.cause, round(seconds, 3), ranks, self.first_failed, left_behind)
+
+    def _rank_outcome(self, member: Member) -> RankOutcome:
+        place = member.place
+        finished = place.file("end").exists()
+        if self.program.shell:
+            finished = member.exit == 0
+        return RankOutcome(
+            rank=place.rank,
+            exit=member.exit,
+            finished=finished,
+            killed=member.killed,
+            stdout=_read(place.file("stdout")),
+            stderr=_read(place.file("stderr")),
+            stack=_read(place.file("stack")),
+            seconds=round(member.seconds, 3),
+        )
+
+
+def _read(path: Path) -> str:
+    """Return a rank's file; of a flood, its beginning and its end."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        data = file.read(FLOOD)
+        rest = os.fstat(file.fileno()).st_size - len(data)
+        if rest > 0:
+            file.seek(-min(rest, 4096), os.SEEK_END)
+            data = data[:4096] + f"\n[... {rest} bytes more ...]\n".encode() + file.read()
+    return data.decode(errors="replace").replace("\r\n", "\n")

@@ -1,0 +1,191 @@
+"""The fork server: one process that has imported torch, runs nothing itself, and forks ranks.
+
+Started by `launcher.Launcher` as `python -m distlab.spmd.server FD FOLDER`. Requests and answers
+are lines of JSON on the socket FD. When the socket closes, however the caller ended, every process
+that a program started is killed, FOLDER is removed, and the server ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from distlab.spmd import processes, rank
+from distlab.spmd.program import Program
+from distlab.spmd.run import Run
+from distlab.spmd.stores import StoreHost
+
+# What a first `import torch` and a first DistributedDataParallel(...) would load. Imports only:
+# a process that has run an operator owns threads that its forks would miss, and wait for.
+PRELOAD = (
+    "numpy",
+    "torch",
+    "torch.distributed",
+    "torch.nn.parallel",
+    "torch.distributed.algorithms.join",
+    "torch.utils.data",
+    "torch._dynamo.convert_frame",
+)
+
+COMPUTING = max(2, os.cpu_count() or 2)
+"""How many programs that compute are in flight; a third on two cores made all of them slower."""
+
+WAITING = 8
+"""How many programs that mostly sleep are in flight beside them."""
+
+
+class Server:
+    """Takes requests from one socket, keeps a bounded number of runs in flight, answers."""
+
+    def __init__(self, connection: socket.socket, folder: Path) -> None:
+        """Fork the store host and wait for requests; nothing is started yet."""
+        self.connection = connection
+        self.folder = folder
+        self.stores = StoreHost()
+        self.queue: deque[tuple[int, Program]] = deque()
+        self.runs: dict[int, Run] = {}
+        self.received = b""
+        self.wake, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Work until the caller closes the socket or is gone."""
+        while True:
+            timeout = min((run.patience() for run in self.runs.values()), default=None)
+            ready, _, _ = select.select([self.connection, self.wake], [], [], timeout)
+            if self.wake in ready:
+                os.read(self.wake, 4096)
+                self.reap()
+            if self.connection in ready and not self.receive():
+                return
+            for number, run in list(self.runs.items()):
+                run.advance()
+                if run.over():
+                    self.finish(number, run)
+            self.start_queued()
+
+    def receive(self) -> bool:
+        """Queue the requests that have arrived; False when the caller has closed the socket."""
+        chunk = self.connection.recv(1 << 16)
+        *lines, self.received = (self.received + chunk).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            self.queue.append((request["number"], Program.from_json(request["program"])))
+        return bool(chunk)
+
+    def start_queued(self) -> None:
+        """Start what is queued, in order, as far as there is room for its kind."""
+        for number, program in list(self.queue):
+            alike = sum(run.program.waits == program.waits for run in self.runs.values())
+            if alike < (WAITING if program.waits else COMPUTING):
+                self.queue.remove((number, program))
+                self.start(number, program)
+
+    def start(self, number: int, program: Program) -> None:
+        """Lay out the run's folder and fork its ranks."""
+        run = Run(program, self.folder / str(number), self.stores.open())
+        self.runs[number] = run
+        for place in run.places():
+            pid = os.fork()
+            if pid == 0:
+                self._become(place, program)
+            run.started(place.rank, pid)
+
+    def _become(self, place: rank.Place, program: Program) -> None:
+        try:
+            # The socket must not live on in a rank, or the caller's end would go unnoticed.
+            for fd in (self.connection.fileno(), self.wake, self._wake_write, self.stores.fileno()):
+                os.close(fd)
+            rank.take_place(place, os.getppid())
+            if program.shell:
+                os.execvp(program.shell, [program.shell, program.name])
+            elif program.start == "fresh":
+                seed = {"PYTHONHASHSEED": str(rank.SEED + place.rank)}
+                command = [sys.executable, "-m", "distlab.spmd.rank", str(place.file("place"))]
+                os.execve(sys.executable, command, os.environ | seed)
+            rank.run_forked(place)
+        finally:
+            os._exit(127)
+
+    def reap(self) -> None:
+        """Collect every child that has ended: ranks, and orphans adopted from them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for run in self.runs.values():
+                run.ended(pid, os.waitstatus_to_exitcode(status))
+
+    def finish(self, number: int, run: Run) -> None:
+        """Kill what the run left behind, answer with its outcome, remove its folder."""
+        del self.runs[number]
+        left = self.sweep(run)
+        self.stores.close(run.port)
+        answer = {"number": number, "outcome": run.outcome(left).to_json()}
+        self.connection.sendall(json.dumps(answer).encode() + b"\n")
+        shutil.rmtree(run.folder, ignore_errors=True)
+
+    def sweep(self, ended: Run | None = None) -> tuple[str, ...]:
+        """Kill the orphans that belong to no run in flight; return their command lines.
+
+        The ranks of an ended run are gone, so whatever they had started is now a child of this
+        process, which adopts orphans.
+        """
+        own = {self.stores.pid, *(pid for run in self.runs.values() for pid in run.pids())}
+        found = []
+        for _ in range(50):  # an orphan's children appear here once it is dead
+            orphans = [pid for pid in processes.children(os.getpid()) if pid not in own]
+            running = self.runs.values()
+            strays = [pid for pid in orphans if not any(run.owns(pid) for run in running)]
+            if not strays:
+                break
+            for pid in strays:
+                found.append(processes.command(pid))
+                processes.kill_tree(pid)
+            time.sleep(0.002)
+            self.reap()
+        return tuple(filter(None, found)) if ended and ended.ended_by_itself() else ()
+
+    def close(self) -> None:
+        """Kill everything and remove every file."""
+        for run in self.runs.values():
+            run.kill()
+        self.runs.clear()
+        self.sweep()
+        processes.send(self.stores.pid, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Import torch, then serve."""
+    connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
+    connection.set_inheritable(False)
+    processes.adopt_orphans()
+    for module in PRELOAD:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # a collection in a rank would touch, and so copy, every page of torch
+    server = Server(connection, folder)
+    try:
+        server.serve()
+    finally:
+        server.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,8 +6,8 @@ entries this module reads. An entry is
     all-reduce { #all-reduce data-also="all_reduce" }
     :   Every rank contributes a tensor and every rank receives the sum.
 
-A term on a page becomes a link to its entry (keyboard, touch and paper work without a script) beside
-a tooltip that CSS shows on hover and on focus.
+A term on a page becomes a link to its entry, so that keyboard and touch need no script, beside a
+tooltip that CSS shows on hover and on focus.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_terms(source: str) -> tuple[Term, ...]:
 
 @functools.cache
 def terms_by_spelling(path: Path, changed: int) -> tuple[dict[str, Term], re.Pattern[str] | None]:
-    """Return each spelling's term and a pattern that finds them; `changed` is part of the cache key."""
+    """Return each spelling's term, and the pattern that finds them; `changed` renews the cache."""
     terms = read_terms(path.read_text("utf-8"))
     spelled = {name.lower(): term for term in terms for name in (term.name, *term.also)}
     longest_first = "|".join(re.escape(name) for name in sorted(spelled, key=len, reverse=True))
@@ -89,7 +89,7 @@ class TermLinks(Treeprocessor):
         element[:] = content
 
     def _split(self, text: str | None) -> tuple[str | None, list[Element]]:
-        """Return the text before the first new term, and that term and all later ones as elements."""
+        """Return the text before the first new term; and as elements, it and later new ones."""
         if not text or isinstance(text, AtomicString):
             return text, []
         before, linked, end = text, [], 0
@@ -125,6 +125,7 @@ def term_link(term: Term, written: str) -> Element:
     target = {"href": f"/glossary.md#{term.anchor}", "aria-describedby": described_by}
     link = SubElement(box, "a", target)
     link.text = AtomicString(written)
-    tip = SubElement(box, "span", {"role": "tooltip", "id": described_by, "data-search-exclude": ""})
+    attributes = {"role": "tooltip", "id": described_by, "data-search-exclude": ""}
+    tip = SubElement(box, "span", attributes)
     tip.text = AtomicString(term.definition)
     return box

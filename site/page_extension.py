@@ -1,4 +1,4 @@
-"""Markdown extension of the course pages: math as MathML, tables that scroll, terms with definitions.
+"""Markdown extension of the course pages: math as MathML, scrolling tables, glossary terms.
 
 Everything happens while the page is built, so a page needs no script to show an equation.
 Faults (a TeX typo, an image without a text, math in a heading) are collected, because Markdown
@@ -6,8 +6,8 @@ extensions swallow exceptions; whoever builds the site asks afterwards:
 
     page_extension.problems()  ->  ["content/x.md:12: Unknown command ...", ...]
 
-The list is emptied by the call. Where nobody asks, each fault still stands in the page as an element
-of class `page-problem`, which a reader of the built site can look for.
+The call empties the list. Where nobody asks (Zensical knows no hooks), a formula that failed still
+stands in the page as an element of class `page-problem`, which a check of the built site can find.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _found: list[str] = []
 
 
 def problems() -> list[str]:
-    """Return the faults found since the last call, as `content/x.md:LINE: message`, and forget them."""
+    """Return the faults since the last call as `content/x.md:LINE: message`, and forget them."""
     found, _found[:] = list(dict.fromkeys(_found)), []
     return found
 
@@ -60,18 +60,18 @@ class PageFaults:
         self.source = file.content_string if file else ""
 
     def add(self, needle: str, message: str) -> str:
-        """Record a fault whose source contains `needle`; return the element to show in its place."""
-        start = self.source.find(needle.strip())
-        line = f":{self.source.count(chr(10), 0, start) + 1}" if needle.strip() and start >= 0 else ""
+        """Record a fault in the line that holds `needle`; return the element to show instead."""
+        before, found, _ = self.source.partition(needle.strip())
+        line = f":{before.count(chr(10)) + 1}" if found else ""
         _found.append(f"{self.name}{line}: {message}")
         return f'<strong class="page-problem">{html.escape(message)}</strong>'
 
 
 class Pages(Postprocessor):
-    """Rewrite the finished HTML of a page (or of one executed fence; doing it twice changes nothing)."""
+    """Rewrite the finished HTML of a page or of an executed fence; twice is as good as once."""
 
     def run(self, text: str) -> str:
-        """Return `text` with MathML for TeX and every plain table in a box that scrolls by itself."""
+        """Return `text` with MathML for TeX and every plain table in a box that can scroll."""
         faults = PageFaults(self.md)
         self._check(text, faults)
         text = ARITHMATEX.sub(lambda match: self._math(match, faults), text)
@@ -89,7 +89,9 @@ class Pages(Postprocessor):
         for heading in HEADING.findall(text):
             if math := ARITHMATEX.search(heading):
                 tex = html.unescape(math["tex"]).strip()
-                faults.add(tex, f"math in a heading ({tex}): the contents list shows the TeX; use words")
+                faults.add(
+                    tex, f"math in a heading: {tex} (the contents would show TeX; use words)"
+                )
         for image in IMAGE.findall(text):
             if not ALT.search(image) and 'role="presentation"' not in image:
                 source = re.search(r'src="([^"]*)"', image)
@@ -103,7 +105,8 @@ class PageExtension(Extension):
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802, the name is Markdown's
         """Register the processors with `md`."""
         md.postprocessors.register(Pages(md), "course_pages", -10)  # after raw HTML is put back
-        md.treeprocessors.register(glossary.TermLinks(md), "course_terms", 3)  # before links resolve
+        # After inline Markdown, before MkDocs resolves links.
+        md.treeprocessors.register(glossary.TermLinks(md), "course_terms", 3)
 
 
 def makeExtension(**settings: object) -> PageExtension:  # noqa: N802, the name is Markdown's

@@ -25,6 +25,18 @@ for (const [selector, name] of Object.entries(SCROLLERS)) {
   for (const block of document.querySelectorAll(selector)) keepReachable(block, name);
 }
 
+/* Material shows an annotation's number with CSS only, so its link needs a name. */
+function nameAnnotations() {
+  for (const link of document.querySelectorAll("a.md-annotation__index:not([aria-label])")) {
+    link.setAttribute("aria-label", `Note ${link.firstElementChild.dataset.mdAnnotationId}`);
+  }
+}
+new MutationObserver(nameAnnotations).observe(document.querySelector("article"), {
+  childList: true,
+  subtree: true,
+});
+nameAnnotations();
+
 /* Escape puts a definition away without moving the pointer or the focus (WCAG 1.4.13). */
 function dismissDefinitions() {
   for (const term of document.querySelectorAll(".term:is(:hover, :focus-within)")) {

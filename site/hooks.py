@@ -22,11 +22,13 @@ import fence_formatter  # noqa: E402
 import page_extension  # noqa: E402
 from distlab import executor, gate  # noqa: E402
 from distlab.fences import Problem  # noqa: E402
+from distlab.spmd import processes  # noqa: E402
 from mkdocs.exceptions import PluginError  # noqa: E402
 
 CONTENT = ROOT / "content"
 EXTENSIONS = ("page_extension",)
 
+processes.die_with_caller()
 build = fence_formatter.Build(executor.Executor(ROOT, fresh=bool(os.environ.get("FENCE_FRESH"))))
 build.executor.prefetch(gate.scan_folder(CONTENT).fences)
 

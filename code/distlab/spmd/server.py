@@ -132,13 +132,13 @@ class Server:
                 run.ended(pid, os.waitstatus_to_exitcode(status))
 
     def finish(self, number: int, run: Run) -> None:
-        """Kill what the run left behind, answer with its outcome, remove its folder."""
+        """Kill what the run left behind, remove its folder, answer with its outcome."""
         del self.runs[number]
         left = self.sweep(run)
         self.stores.close(run.port)
         answer = {"number": number, "outcome": run.outcome(left).to_json()}
-        self.connection.sendall(json.dumps(answer).encode() + b"\n")
         shutil.rmtree(run.folder, ignore_errors=True)
+        self.connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def sweep(self, ended: Run | None = None) -> tuple[str, ...]:
         """Kill the orphans that belong to no run in flight; return their command lines.

@@ -1,0 +1,79 @@
+"""Every task of this repository. `nox -l` is the menu."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["docs", "tests"]
+
+PYTHONPATH = "code"
+
+
+def prepare(session: nox.Session, environment: str) -> dict[str, str]:
+    """Install an environment at the locked versions; return the variables its commands need."""
+    session.install("-r", f"requirements/{environment}.txt", "-c", "constraints.txt")
+    return {
+        "PYTHONPATH": PYTHONPATH,
+        "NO_MKDOCS_2_WARNING": "1",
+        # Whoever is started with this ends with us, however we end (distlab.spmd.processes).
+        "DISTLAB_PARENT": str(os.getpid()),
+    }
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the course into public/, running its fences (-- --fresh: also those in the cache)."""
+    env = prepare(session, "docs")
+    arguments = [word for word in session.posargs if word != "--fresh"]
+    if "--fresh" in session.posargs:
+        env["FENCE_FRESH"] = "1"
+    session.run("mkdocs", "build", *arguments, env=env)
+    session.log("the course is in public/: open public/index.html, or run `nox -s serve`")
+
+
+@nox.session
+def serve(session: nox.Session) -> None:
+    """Show the course on 127.0.0.1 and build it again at each change (-- mkdocs' own options)."""
+    session.run("mkdocs", "serve", *session.posargs, env=prepare(session, "docs"))
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every fence and every test that needs no browser (-- pytest's own arguments)."""
+    session.run("pytest", "-m", "not browser", *session.posargs, env=prepare(session, "tests"))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format with ruff (-- --fix mends what can be mended)."""
+    prepare(session, "lint")
+    if "--fix" in session.posargs:
+        session.run("ruff", "check", "--fix", ".")
+        session.run("ruff", "format", ".")
+    else:
+        session.run("ruff", "check", ".")
+        session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Compare builds, fences and the lab with their plain counterparts (-- --rounds 5)."""
+    session.run("python", "site/bench.py", *session.posargs, env=prepare(session, "tests"))
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Resolve requirements/*.txt into constraints.txt, for every system and Python we support."""
+    session.install("uv")
+    session.run(
+        "uv", "pip", "compile",
+        *map(str, sorted(Path("requirements").iterdir())),
+        "--universal", "--python-version", "3.11", "--upgrade",
+        "--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links",
+        "--output-file", "constraints.txt", "--quiet",
+    )  # fmt: skip

@@ -89,9 +89,7 @@ class Pages(Postprocessor):
         for heading in HEADING.findall(text):
             if math := ARITHMATEX.search(heading):
                 tex = html.unescape(math["tex"]).strip()
-                faults.add(
-                    tex, f"math in a heading: {tex} (the contents would show TeX; use words)"
-                )
+                faults.add(tex, f"math in a heading: {tex} (contents lists show TeX; use words)")
         for image in IMAGE.findall(text):
             if not ALT.search(image) and 'role="presentation"' not in image:
                 source = re.search(r'src="([^"]*)"', image)

@@ -1,0 +1,50 @@
+/* Questions that the browser tests ask a page. Loaded before the page's own scripts. */
+"use strict";
+
+globalThis.probes = {
+  name(element) {
+    return element.outerHTML.replace(/\s+/g, " ").slice(0, 120);
+  },
+
+  /* What sticks out of the screen at the right, if the page can be scrolled sideways at all. */
+  beyondTheScreen() {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    const sticksOut = (element) => element.getBoundingClientRect().right > width + 1;
+    return [...document.body.querySelectorAll("*")].filter(sticksOut).slice(0, 1).map(this.name);
+  },
+
+  overflows(element) {
+    return element.scrollWidth > element.clientWidth + 1;
+  },
+
+  scrollers() {
+    const scrolls = (element) => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+    return [...document.querySelectorAll("article *")].filter(scrolls).filter(this.overflows);
+  },
+
+  /* Blocks that scroll and that the Tab key does not reach. */
+  unreachable() {
+    return this.scrollers().filter((element) => element.tabIndex < 0).map(this.name);
+  },
+
+  /* Blocks whose content paper would cut off: it cannot scroll. */
+  clipped() {
+    const blocks = document.querySelectorAll("article :is(pre > code, .wide, .math, figure)");
+    return [...blocks].filter(this.overflows).map(this.name);
+  },
+
+  /* The element that has the focus: its name, and whether a reader can see that it has it. */
+  focus() {
+    const stop = document.activeElement;
+    if (stop === document.body) return null;
+    /* Material hides some controls and draws them as a label or as a row of tabs. */
+    const tabs = stop.closest(".tabbed-set")?.querySelector(".tabbed-labels");
+    const drawn = stop.matches(".md-option") ? stop.nextElementSibling : stop.type === "radio" && tabs || stop;
+    const box = drawn.getBoundingClientRect();
+    const onScreen = box.bottom > 0 && box.top < innerHeight && box.width > 0;
+    const outlined = getComputedStyle(drawn).outlineStyle !== "none";
+    const showsItsCaret = stop.matches("input[type=text]");
+    return { name: this.name(stop), seen: onScreen && (outlined || showsItsCaret) };
+  },
+};

@@ -1,0 +1,476 @@
+"""Data parallelism on real processes: eight collectives and three ways of training, proved.
+
+    python 26_ddp_gloo.py                                             # two ranks
+    python 26_ddp_gloo.py --world-size 4 --start-method forkserver    # starts faster
+    torchrun --standalone --local-addr=127.0.0.1 --nproc_per_node=2 26_ddp_gloo.py --torchrun
+
+Every rank is a process of its own; all meet in a gloo group on the loopback interface. They
+1. compare eight collectives with closed forms. (gloo's reduce_scatter in PyTorch 2.8 sums whatever
+   op it is given, so its result cannot show a wrong one: there we also read the op we asked for.)
+2. train one net in three ways: naive data parallelism, DistributedDataParallel (DDP), DDP with
+   no_sync. Each must match one process that trains on the whole batch, to float64 rounding, and a
+   rank that trains alone must not: without this control the comparison would prove nothing.
+3. time a 4 MiB all-reduce: reported, never judged.
+gloo on CPU proves algorithm and API; speed, overlap and topology on GPUs are not measured.
+The last line is `ok: ...` (exit status 0) or `FAILED: ...` (1; bad input 2, interrupted 130).
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from datetime import timedelta
+from multiprocessing import connection, forkserver
+from pathlib import Path
+from unittest import mock
+
+# A parent only starts and judges ranks, so it does without torch, whose import costs more than all
+# that follows. (The ranks it starts import this file under the name __mp_main__.)
+if __name__ != "__main__" or "--torchrun" in sys.argv:
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+    from torch import nn
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+MAX_WORLD_SIZE = 8  # on one laptop, more ranks only wait for each other
+SHARD = 8  # samples per rank and step
+STEPS_PER_EPOCH = 2  # a step is half the data: were it all, a new order would change nothing
+SAME = 1e-12  # float64 rounding stays near 1e-16; float32 leaves 1e-8
+DIFFERENT = 1e-3  # training alone ends 0.01 to 1 away
+GROUP_TIMEOUT = 60  # seconds that a rank waits for its peers
+WAYS = ("naive", "DDP", "no_sync")
+
+
+def make_net(seed):
+    """Return a small net that depends on the seed only."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+
+
+def make_data(p, seed):
+    """Return the n samples that all ranks share: index (n,), x (n, 8), y (n, 1)."""
+    n = p * SHARD * STEPS_PER_EPOCH
+    x = torch.randn(n, 8, generator=torch.Generator().manual_seed(seed))
+    return TensorDataset(torch.arange(n), x, x.sum(1, keepdim=True).sin())
+
+
+# ---- 1. Eight collectives against closed forms: rank r of p contributes r + 1 --------------------
+
+
+def check_collectives(rank, p):
+    """Return a flag per check: true if it held on every rank."""
+    ones, r = torch.ones(3), 1.0 * torch.arange(p)  # (3,), (p,)
+    mine, total = ones * (rank + 1), p * (p + 1) / 2  # total = 1 + 2 + ... + p
+    good = {}
+
+    for op, expected in (("SUM", total), ("AVG", total / p), ("MAX", p)):
+        x = mine.clone()
+        dist.all_reduce(x, op=getattr(dist.ReduceOp, op))  # in place
+        good[f"all_reduce {op}"] = torch.equal(x, ones * expected)
+
+    out = torch.empty(p * 3)
+    dist.all_gather_into_tensor(out, mine)  # (3,) -> (p * 3,)
+    good["all_gather_into_tensor"] = torch.equal(out, (r + 1).repeat_interleave(3))
+
+    out, x = torch.empty(3), ((r + 1) * (rank + 1)).repeat_interleave(3)
+    with mock.patch.object(dist, "reduce_scatter_tensor", wraps=dist.reduce_scatter_tensor) as call:
+        dist.reduce_scatter_tensor(out, x, op=dist.ReduceOp.SUM)  # (p * 3,) -> (3,)
+    good["reduce_scatter_tensor"] = torch.equal(out, mine * total)
+    good["reduce_scatter asks SUM"] = call.call_args.kwargs == {"op": dist.ReduceOp.SUM}
+
+    x = mine.clone()
+    dist.broadcast(x, src=p - 1)
+    good["broadcast"] = torch.equal(x, ones * p)
+
+    out = torch.empty(p)
+    dist.all_to_all_single(out, r + 10 * rank)  # element j goes to rank j
+    good["all_to_all_single"] = torch.equal(out, rank + 10 * r)
+
+    x = mine.clone()
+    if p > 1:  # gloo cannot send to itself: a ring of one keeps its value
+        works = [dist.isend(mine, (rank + 1) % p), dist.irecv(x, (rank - 1) % p)]
+        for work in works:  # both are under way before we wait: a ring of blocking sends hangs
+            work.wait()
+    good["isend/irecv ring"] = torch.equal(x, ones * ((rank - 1) % p + 1))
+
+    # The MIN of 0/1 flags is their AND. The extra flag is false on one rank: all must see that.
+    flags = torch.tensor([*good.values(), rank != p - 1]).int()
+    dist.all_reduce(flags, op=dist.ReduceOp.MIN)
+    *everywhere, extra = flags.bool().tolist()
+    return dict(zip(good, everywhere, strict=True)) | {"MIN of flags is AND": not extra}
+
+
+# ---- 2. Three ways of training -------------------------------------------------------------------
+
+
+def naive_step(net, opt, x, y):
+    """Average the gradients over the ranks by hand: correct, one collective per parameter."""
+    opt.zero_grad()
+    F.mse_loss(net(x), y).backward()  # gradient of the mean over this rank's shard
+    for parameter in net.parameters():
+        dist.all_reduce(parameter.grad)  # sum over ranks ...
+        parameter.grad.div_(dist.get_world_size())  # ... / p: shards are equal, so a mean of means
+    opt.step()
+
+
+def plain_step(net, opt, x, y):
+    """Train as one process does. If the net is a DDP, backward() averages the gradients."""
+    opt.zero_grad()
+    F.mse_loss(net(x), y).backward()
+    opt.step()
+
+
+def no_sync_step(net, opt, x, y):
+    """Accumulate the gradients of two micro-batches, communicate once."""
+    (x1, x2), (y1, y2) = x.chunk(2), y.chunk(2)
+    opt.zero_grad()
+    with net.no_sync():  # the forward too: it decides whether its backward communicates
+        (F.mse_loss(net(x1), y1) / 2).backward()
+    (F.mse_loss(net(x2), y2) / 2).backward()
+    opt.step()
+
+
+def count_and_reduce(counts, bucket):
+    """Comm hook: DDP's own all-reduce of a bucket of gradients, counted."""
+    counts["buckets"] += 1
+    counts["bytes"] += bucket.buffer().nbytes
+    counts["backwards"] += bucket.is_last()
+    return allreduce_hook(None, bucket)
+
+
+def batches(loader, epoch=0):
+    """Yield (epoch, step within it, batch) without end."""
+    while True:
+        loader.sampler.set_epoch(epoch)  # forget this and every epoch replays the first
+        yield from ((epoch, k, batch) for k, batch in enumerate(loader))
+        epoch += 1
+
+
+def gather(net, p):
+    """Return every rank's parameters as a row of (p, number of parameters)."""
+    mine = torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+    rows = mine.repeat(p)
+    dist.all_gather_into_tensor(rows, mine)
+    return rows.view(p, -1)
+
+
+def train(rank, p, args):
+    """Train all ways side by side; return what the verdict needs."""
+    data = make_data(p, args.seed)
+    _, all_x, all_y = data.tensors
+    sampler = DistributedSampler(data, num_replicas=p, rank=rank, seed=args.seed)
+    loader = DataLoader(data, batch_size=SHARD, sampler=sampler)
+
+    # Every rank starts elsewhere, so that only a broadcast from rank 0 can make them agree.
+    *nets, control, reference = [make_net(args.seed + 1 + rank) for _ in range(5)]
+    starts = gather(reference, p)
+    for parameter in nets[0].parameters():
+        dist.broadcast(parameter.data, src=0)
+    nets[1:] = [DistributedDataParallel(net) for net in nets[1:]]  # broadcasts by itself
+    counts = [{"buckets": 0, "bytes": 0, "backwards": 0} for _ in nets[1:]]
+    for net, count in zip(nets[1:], counts, strict=True):
+        net.register_comm_hook(count, count_and_reduce)
+    sgd = [torch.optim.SGD(n.parameters(), args.lr, 0.9) for n in [*nets, control, reference]]
+
+    loss_before = F.mse_loss(reference(all_x), all_y).item()
+    last_order, replays = None, 0
+    for step, (epoch, k, (index, x, y)) in zip(range(args.steps), batches(loader), strict=False):
+        if PARENT and step % 100 == 0:
+            PARENT[0].send(("doing", f"training, step {step}"))
+        naive_step(nets[0], sgd[0], x, y)  # x (8, 8), y (8, 1): this rank's shard
+        plain_step(nets[1], sgd[1], x, y)
+        no_sync_step(nets[2], sgd[2], x, y)
+        if rank == 0:  # no collective in here: these two train alone
+            plain_step(control, sgd[3], x, y)
+            # The whole batch by the sampler's definition, not by a sampler that could be wrong.
+            order = torch.Generator().manual_seed(args.seed + epoch)
+            batch = torch.randperm(len(data), generator=order)[k * p * SHARD : (k + 1) * p * SHARD]
+            plain_step(reference, sgd[4], all_x[batch], all_y[batch])
+        if k == 0:
+            replays += last_order is not None and torch.equal(index, last_order)
+            last_order = index
+
+    *ends, full_batch = [gather(net, p) for net in [*nets, control, reference]]
+    return {
+        "start": starts[:, 0].tolist(),  # one weight of each rank
+        "apart": [(rows[0] - full_batch[0]).abs().max().item() for rows in ends],
+        "identical": [len({row.numpy().tobytes() for row in rows}) == 1 for rows in ends[:3]],
+        "hooks": counts,
+        "epochs": epoch + 1,
+        "replays": replays,
+        "loss": [loss_before, F.mse_loss(reference(all_x), all_y).item()],
+    }
+
+
+# ---- 3. What a rank does, and the verdict --------------------------------------------------------
+
+
+def time_all_reduce():
+    """Return the seconds that a 4 MiB all-reduce takes, median of five."""
+    x, seconds = torch.zeros(2**20, dtype=torch.float32), []
+    for _ in range(5):
+        dist.barrier()
+        began = time.perf_counter()
+        dist.all_reduce(x)
+        seconds.append(time.perf_counter() - began)
+    return sorted(seconds)[2]
+
+
+def worker(rank, p, args, **rendezvous):
+    """Be one rank; return what every rank found, in rank order."""
+    torch.set_num_threads(1)  # p ranks share few cores
+    torch.set_default_dtype(torch.float64)  # the question is algebra, not rounding
+    limit = timedelta(seconds=GROUP_TIMEOUT)
+    dist.init_process_group("gloo", rank=rank, world_size=p, timeout=limit, **rendezvous)
+    found = {"collectives": check_collectives(rank, p)} | train(rank, p, args)
+    reports = [None] * p
+    dist.all_gather_object(reports, found | {"seconds": time_all_reduce()})
+    dist.barrier()  # nobody leaves while a peer still talks
+    return reports
+
+
+def judge(reports, p, steps):
+    """Turn what the ranks found into rows: check, passed, evidence."""
+    first = reports[0]
+    rows = [(name, ok, "as computed, on every rank") for name, ok in first["collectives"].items()]
+    if p > 1:
+        start, control = first["start"], first["apart"][3]
+        shown = "weight 0 by rank: " + " ".join(f"{weight:.4f}" for weight in start)
+        rows += [("ranks start apart", len(set(start)) == p, shown)]
+        rows += [("control differs", control > DIFFERENT, f"rank 0 alone is {control:.1e} away")]
+    for way, apart, same in zip(WAYS, first["apart"], first["identical"], strict=False):
+        rows += [(f"{way} = full batch", apart <= SAME, f"at most {apart:.1e} away")]
+        rows += [(f"{way} replicas", same, "bit-identical" if same else "bits differ")]
+    for i, way in enumerate(WAYS[1:]):
+        once = all(report["hooks"][i]["backwards"] == steps for report in reports)
+        shown = ", ".join(f"{n} {what}" for what, n in first["hooks"][i].items())
+        rows += [(f"{way} syncs once a step", once, f"hook saw {shown}")]
+    replays, (before, after) = sum(report["replays"] for report in reports), first["loss"]
+    rows += [("epochs differ", not replays, f"{replays} of {first['epochs']} replayed an order")]
+    return [*rows, ("loss falls", after < before, f"{before:.4g} -> {after:.4g}")]
+
+
+def finish(args, reports, fault):
+    """Print the table and the last line, write the JSON file, return the exit status."""
+    p, rows = args.world_size, []
+    if not fault:
+        rows = judge(reports, p, args.steps)
+        fault = ", ".join(name for name, ok, _ in rows if not ok)
+        seconds = reports[0]["seconds"]
+        bus = 2 * (p - 1) / p * 4 * 2**20 / seconds / 1e9  # bytes that a ring sends per rank / time
+        for name, ok, evidence in rows:
+            print(f"{name:26}{'ok' if ok else 'FAILED':8}{evidence}")
+        print(f"{'4 MiB all_reduce':26}{'timed':8}{seconds * 1e3:.2f} ms, bus {bus:.2f} GB/s")
+    if args.json:
+        options = vars(args) | {"json": str(args.json)}
+        result = {"ok": not fault, "fault": fault, "options": options}
+        try:
+            write_json(args.json, result | {"checks": rows, "ranks": reports})
+        except OSError as error:
+            fault = f"{fault or 'json'}; {args.json} not written: {error.strerror}"
+    title = f"world size {p}, {args.steps} steps, lr {args.lr:g}, seed {args.seed}"
+    print(f"FAILED: {fault} ({title})" if fault else f"ok: every way matches full batch ({title})")
+    return int(bool(fault))
+
+
+# ---- Plumbing: starting ranks, watching them, naming the one that fails --------------------------
+
+PARENT = []  # a started rank's pipe to its parent
+ECHO = ("gloo/transport", "imed out", "onnection", "Broken pipe")  # in an error that a peer caused
+# A shell that outlives a killed parent: when its input ends it kills the ranks, removes the folder.
+GUARD = 'while read pid; do p="$p $pid"; done; kill -9 $p; sleep 1; rm -rf "$0"'
+
+
+def attempt(rank, args, tell, **rendezvous):
+    """Tell ("report", what all ranks found) or ("fault", (is echo, when, sentence, traceback))."""
+    shown = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # gloo greets from C++, below sys.stdout
+    try:
+        tell(("report", worker(rank, args.world_size, args, **rendezvous)))
+    except BaseException as error:
+        sentence = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+        echo = any(words in sentence for words in ECHO)
+        tell(("fault", (echo, time.monotonic(), sentence, traceback.format_exc())))
+    finally:  # only now, for peers of a rank that has left fail at once
+        os.dup2(shown, 1)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def run_rank(rank, folder, pipe, args):
+    """Be a rank that the parent started."""
+    PARENT.append(pipe)
+    store = dist.FileStore(f"{folder}/store", args.world_size)  # as init_method="file://..." does
+    attempt(rank, args, pipe.send, store=store)
+
+
+def join_torchrun(args):
+    """Be one of torchrun's ranks: all judge alike, rank 0 tells."""
+    rank, told = int(os.environ["RANK"]), []
+    attempt(rank, args, told.append)
+    [(kind, said)] = told
+    if kind == "fault":
+        time.sleep(5 * said[0])  # torchrun ends an echo meanwhile: the culprit has the last word
+        print(said[3], file=sys.stderr)
+        return finish(args, [], f"rank {rank} {said[2]}")
+    if rank > 0:
+        sys.stdout = args.json = None
+    return finish(args, said, "")
+
+
+def run_ranks(args):
+    """Return what the ranks found and "", or [] and which rank failed first and how."""
+    context, ranks, server = multiprocessing.get_context(args.start_method), [], 0
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    with tempfile.TemporaryDirectory(prefix="lab26-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder  # what ranks and multiprocessing leave there goes with it
+        multiprocessing.current_process()._config["tempdir"] = folder
+        shell = ["sh", "-c", GUARD, folder]
+        guard = subprocess.Popen(shell, stdin=subprocess.PIPE, stderr=-3, start_new_session=True)
+        try:
+            if args.start_method == "forkserver":
+                context.set_forkserver_preload(["torch", "torch._dynamo"])  # SGD and DDP use dynamo
+                forkserver.ensure_running()
+                server = forkserver._forkserver._forkserver_pid
+                os.write(guard.stdin.fileno(), b"%d\n" % server)
+            for rank in range(args.world_size):
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=run_rank, args=(rank, folder, theirs, args))
+                process.start()
+                os.write(guard.stdin.fileno(), b"%d\n" % process.pid)
+                theirs.close()  # so that a rank's end is the end of its pipe
+                ranks.append((process, ours))
+            return watch(ranks)
+        finally:
+            for process in multiprocessing.active_children():
+                process.kill()
+                process.join()
+            if server:
+                os.kill(server, signal.SIGKILL)
+            guard.kill()
+            guard.wait()
+
+
+def watch(ranks):
+    """Wait until all ranks have reported or one has failed. Only silence has a time limit."""
+    reports, faults, open_pipes = {}, {}, {pipe: rank for rank, (_, pipe) in enumerate(ranks)}
+    heard = [(time.monotonic() + 240, "starting")] * len(ranks)  # imports may take their time
+    while len(reports) < len(ranks):
+        for pipe in connection.wait(list(open_pipes), 0.5):
+            rank, process = open_pipes[pipe], ranks[open_pipes[pipe]][0]
+            try:
+                kind, said = pipe.recv()
+            except EOFError:
+                process.join()
+                how = f"ended with exit code {process.exitcode} before it reported"
+                kind, said = "fault", (False, time.monotonic(), how, "")
+            if kind == "doing":
+                heard[rank] = time.monotonic(), said
+            else:
+                {"report": reports, "fault": faults}[kind][rank] = said
+                del open_pipes[pipe]
+        first = min((fault[1] for fault in faults.values()), default=float("inf"))
+        oldest = min((heard[rank][0] for rank in open_pipes.values()), default=float("inf"))
+        if time.monotonic() > min(first + 1, oldest + GROUP_TIMEOUT + 5):  # 1 s: let others speak
+            break
+    else:
+        return reports[0], ""
+    if open_pipes and all(echo for echo, *_ in faults.values()):  # peers waited for one of these
+        rank = min(open_pipes.values(), key=lambda rank: heard[rank])
+        return [], f"rank {rank} does not answer: stopped or stuck ({heard[rank][1]})"
+    rank = min(faults, key=lambda rank: faults[rank])
+    print(faults[rank][3], file=sys.stderr, end="")
+    return [], f"rank {rank} {faults[rank][2]}"
+
+
+def write_json(path, value):
+    """Write all of it or nothing; nan and inf become null."""
+    value = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        half.write_text(json.dumps(value, indent=1) + "\n")
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def number(kind, low, high):
+    """Return an argparse type that answers with value, rule and next step."""
+
+    def read(text):
+        try:
+            if low <= kind(text) <= high:
+                return kind(text)
+        except ValueError:
+            pass
+        what = "a whole number" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text!r} will not do, give {what} from {low} to {high}")
+
+    return read
+
+
+def json_path(text):
+    """Refuse now what could not be written at the end."""
+    path = Path(text).resolve()
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError(0, "not a file")
+        if not all(p.stat().st_mode & 0o222 for p in (path, path.parent) if p.exists()):
+            raise OSError(0, "read-only")
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        rule = "give a file in a folder that exists and may be written"
+        raise argparse.ArgumentTypeError(f"{text!r}: {error.strerror}, {rule}") from None
+    return path
+
+
+def parse():
+    """Return the options; end with one sentence and exit status 2 if they make no sense."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw, allow_abbrev=False)
+    parser.error = lambda message: parser.exit(2, f"{parser.prog}: {message}\n")
+    size, add = number(int, 1, MAX_WORLD_SIZE), parser.add_argument
+    add("--world-size", type=size, help="ranks to start (2)")
+    add("--steps", type=number(int, 1, float("inf")), default=5, help="training steps (5)")
+    add("--lr", type=number(float, 1e-9, 1e9), default=0.1, help="learning rate (0.1)")
+    add("--seed", type=number(int, 0, 2**32), default=0, help="of data, nets and order (0)")
+    add("--json", type=json_path, metavar="PATH", help="write the results there too")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--torchrun", action="store_true", help="torchrun has started the ranks")
+    start.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn")
+    args = parser.parse_args()
+    if args.torchrun:
+        missing = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} - set(os.environ)
+        if missing:
+            parser.error(f"--torchrun needs {min(missing)} set: start with torchrun or drop it")
+        if args.world_size not in (None, int(os.environ["WORLD_SIZE"])):
+            parser.error("--world-size is torchrun's --nproc_per_node under torchrun: drop it")
+        args.world_size = size(os.environ["WORLD_SIZE"])
+    args.world_size = args.world_size or 2
+    return args
+
+
+def main():
+    """Return the exit status."""
+    args = parse()
+    if args.torchrun:
+        return join_torchrun(args)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return finish(args, *run_ranks(args))
+    except KeyboardInterrupt:
+        print("FAILED: interrupted before the verdict")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

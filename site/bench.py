@@ -23,7 +23,7 @@ from site_copy import ROOT, Site
 
 PAGE = ROOT / "content/courses/pytorch/26_ddp_gloo.md"
 LAB = ROOT / "content/courses/pytorch/code/26_ddp_gloo.py"
-FIVE = ("one-rank", "mean-of-shards", "ring-cost", "sampler", "no-sync")
+FIVE = ("minimal-collectives", "minimal-mean", "minimal-ring", "minimal-sampler", "minimal-ddp")
 """Ids of module 26's minimal fences, which run on one rank and so under plain markdown-exec too."""
 
 HEADER = '```python exec="on" source="above" result="text"{}\n{}\n```\n'

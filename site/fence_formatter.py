@@ -13,6 +13,7 @@ import re
 import traceback
 from functools import partial
 
+import downloads
 import pygments
 import pygments.formatters
 import pygments.lexers
@@ -109,7 +110,8 @@ def _put_output(page: str, token: str, execution: Execution, source: str, result
     if source == "console":
         return page.replace(token, lines)
     block = (
-        f'<div class="fence-output"><p class="fence-output-title">{html.escape(_title(fence))}</p>'
+        f'<div class="fence-output"><p class="fence-output-title">{html.escape(_title(fence))}'
+        f"{_download(fence)}</p>"
         f'<pre tabindex="0"><code>{lines or "(no output)"}</code></pre></div>'
     )
     return re.sub(BLOCK.format(re.escape(token)), lambda _: block, page)
@@ -145,6 +147,12 @@ def _title(fence: Fence) -> str:
     if fence.returncode:
         return f"{title}, with exit status {fence.returncode} as declared"
     return title
+
+
+def _download(fence: Fence) -> str:
+    address = downloads.address(fence)
+    name = f"{fence.id}.py"
+    return f' <a class="fence-file" href="{address}" download>{name}</a>' if address else ""
 
 
 def _move_headings(md: object, old: Markup, new: Markup) -> None:

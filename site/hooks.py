@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PATHS = [str(ROOT / "code"), str(ROOT / "site")]
 sys.path[:0] = PATHS
 
+import downloads  # noqa: E402
 import fence_formatter  # noqa: E402
 import page_extension  # noqa: E402
 from distlab import executor, gate  # noqa: E402
@@ -26,7 +28,7 @@ from distlab.spmd import processes  # noqa: E402
 from mkdocs.exceptions import PluginError  # noqa: E402
 
 CONTENT = ROOT / "content"
-EXTENSIONS = ("page_extension",)
+EXTENSIONS = ("page_extension", "evidence")
 
 processes.die_with_caller()
 build = fence_formatter.Build(executor.Executor(ROOT, fresh=bool(os.environ.get("FENCE_FRESH"))))
@@ -55,6 +57,13 @@ def on_page_markdown(markdown, page, config, files):
     build.problems += scan.problems
     build.asked.update((fence.at, fence) for fence in scan.fences)
     return scan.markdown
+
+
+def on_page_content(html, page, config, files):
+    """Let MkDocs know the anchors of fences: it looks for anchors before our markup is put in."""
+    prefix = f"content/{page.file.src_uri}:"
+    ids = {f"fence-{fence.id}" for at, fence in build.asked.items() if at.startswith(prefix)}
+    page.present_anchor_ids = (page.present_anchor_ids or set()) | ids
 
 
 def on_env(env, config, files):
@@ -91,7 +100,8 @@ def _place(problem: Problem) -> tuple[str, int]:
 
 
 def on_post_build(config):
-    """Write what was executed beside the pages, not into them: it holds times."""
+    """Write the downloads, and what was executed: beside the pages, because it holds times."""
+    downloads.write(build.executions.values(), ROOT, Path(config.site_dir))
     versions = {
         "torch": importlib.metadata.version("torch"),
         "python": platform.python_version(),
@@ -115,6 +125,11 @@ def _entry(execution: executor.Execution, versions: dict[str, str]) -> dict:
         "cached": execution.cached,
         "versions": versions,
     }
+
+
+def on_build_error(error, **_):
+    """Take back the pages that were written before a late fault, as a dead anchor, was found."""
+    shutil.rmtree(ROOT / "public", ignore_errors=True)
 
 
 def on_shutdown():

@@ -19,7 +19,7 @@ CONNECTION = re.compile(r"[Cc]onnection (closed|reset)|pair closure|[Cc]onnectio
 FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 THINK = {
-    "stub": "Nothing is written yet. Read the docstring, then try `hint {id}` for a first question.",
+    "stub": "Nothing is written yet. Read the docstring; `hint {id}` asks a first question.",
     "missing": "The grader calls it by name. `reset {id}` brings the signature back.",
     "process": "The ranks are there already: an answer runs inside one of them and starts none.",
     "library": "That call does the exercise's work. Write it from: {allows}.",
@@ -150,7 +150,8 @@ def _flood(run: Trial) -> Finding:
     loud = max(run.ranks, key=lambda rank: len(rank.outcome.stdout) + len(rank.outcome.stderr))
     details = (_where(run, [loud]), *_stands(run, loud))
     headline = f"{_names([loud])} printed more than 4 MiB and was stopped"
-    return "flood", headline, details, "A print in a loop that does not end? Print a shape or a sum."
+    think = "A print in a loop that does not end? Print a shape or a sum."
+    return "flood", headline, details, think
 
 
 def _left_behind(run: Trial) -> Finding:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +79,7 @@ class Progress:
         text = json.dumps({"passed": self.passed, "hints": self.hints}, indent=1)
         with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
             file.write(text + "\n")
-        os.replace(file.name, self.path)
+        Path(file.name).replace(self.path)
 
 
 def fingerprint(text: str) -> str:

@@ -31,8 +31,8 @@ SIZES = 6, 3
 
 def run(bench) -> None:
     """Run over even and uneven counts, and ranks without a token (their gradient nan or None)."""
-    for lengths in LENGTHS:
-        lengths = lengths[-bench.world :]  # the last rank always has tokens
+    for row in LENGTHS:
+        lengths = row[-bench.world :]  # the last rank always has tokens
         for empty in ("nan", "None") if 0 in lengths else ("nan",):
             said = f", gradients of an empty rank: {empty}" if 0 in lengths else ""
             with bench.case(f"tokens per rank {lengths}{said}"):

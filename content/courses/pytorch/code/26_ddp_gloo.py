@@ -200,11 +200,13 @@ def train(rank, p, args):
             last_order = index
 
     *ends, full_batch = [gather(net, p) for net in [*nets, control, reference]]
+    apart = [(rows[0] - full_batch[0]).abs().max().item() for rows in ends]
+    identical = [len({row.numpy().tobytes() for row in rows}) == 1 for rows in ends]
     return {
         "start": starts[:, 0].tolist(),  # one weight of each rank
-        "apart": [(rows[0] - full_batch[0]).abs().max().item() for rows in ends],
-        "identical": [len({row.numpy().tobytes() for row in rows}) == 1 for rows in ends[:3]],
-        "hooks": counts,
+        "apart": dict(zip((*WAYS, "control"), apart, strict=True)),
+        "identical": dict(zip(WAYS, identical, strict=False)),
+        "hooks": dict(zip(WAYS[1:], counts, strict=True)),
         "epochs": epoch + 1,
         "replays": replays,
         "loss": [loss_before, F.mse_loss(reference(all_x), all_y).item()],
@@ -243,20 +245,21 @@ def judge(reports, p, steps):
     first = reports[0]
     rows = [(name, ok, "as computed, on every rank") for name, ok in first["collectives"].items()]
     if p > 1:
-        start, control = first["start"], first["apart"][3]
+        start, control = first["start"], first["apart"]["control"]
         shown = "weight 0 by rank: " + " ".join(f"{weight:.4f}" for weight in start)
         rows += [("ranks start apart", len(set(start)) == p, shown)]
         rows += [("control differs", control > DIFFERENT, f"rank 0 alone is {control:.1e} away")]
-    for way, apart, same in zip(WAYS, first["apart"], first["identical"], strict=False):
+    for way in WAYS:
+        apart, same = first["apart"][way], first["identical"][way]
         rows += [(f"{way} = full batch", apart <= SAME, f"at most {apart:.1e} away")]
         rows += [(f"{way} replicas", same, "bit-identical" if same else "bits differ")]
-    for i, way in enumerate(WAYS[1:]):
-        once = all(report["hooks"][i]["backwards"] == steps for report in reports)
-        shown = ", ".join(f"{n} {what}" for what, n in first["hooks"][i].items())
+    for way, seen in first["hooks"].items():
+        once = all(report["hooks"][way]["backwards"] == steps for report in reports)
+        shown = ", ".join(f"{n} {what}" for what, n in seen.items())
         rows += [(f"{way} syncs once a step", once, f"hook saw {shown}")]
     replays, (before, after) = sum(report["replays"] for report in reports), first["loss"]
     rows += [("epochs differ", not replays, f"{replays} of {first['epochs']} replayed an order")]
-    return [*rows, ("loss falls", after < before, f"{before:.4g} -> {after:.4g}")]
+    return [*rows, ("training is stable", after < 2 * before, f"loss {before:.3g} -> {after:.3g}")]
 
 
 def finish(args, reports, fault):
@@ -360,6 +363,13 @@ def run_ranks(args):
             guard.wait()
 
 
+def how_it_ended(code):
+    """Say it for a rank that left no report."""
+    if code < 0:
+        return f"was killed by signal {-code} ({signal.strsignal(-code)})"
+    return f"exited with status {code} before it could report"
+
+
 def watch(ranks):
     """Wait until all ranks have reported or one has failed. Only silence has a time limit."""
     reports, faults, open_pipes = {}, {}, {pipe: rank for rank, (_, pipe) in enumerate(ranks)}
@@ -371,8 +381,7 @@ def watch(ranks):
                 kind, said = pipe.recv()
             except EOFError:
                 process.join()
-                how = f"ended with exit code {process.exitcode} before it reported"
-                kind, said = "fault", (False, time.monotonic(), how, "")
+                kind, said = "fault", (False, time.monotonic(), how_it_ended(process.exitcode), "")
             if kind == "doing":
                 heard[rank] = time.monotonic(), said
             else:
@@ -403,59 +412,48 @@ def write_json(path, value):
         half.unlink(missing_ok=True)
 
 
-def number(kind, low, high):
-    """Return an argparse type that answers with value, rule and next step."""
-
-    def read(text):
-        try:
-            if low <= kind(text) <= high:
-                return kind(text)
-        except ValueError:
-            pass
-        what = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"{text!r} will not do, give {what} from {low} to {high}")
-
-    return read
-
-
-def json_path(text):
-    """Refuse now what could not be written at the end."""
-    path = Path(text).resolve()
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError(0, "not a file")
-        if not all(p.stat().st_mode & 0o222 for p in (path, path.parent) if p.exists()):
-            raise OSError(0, "read-only")
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        rule = "give a file in a folder that exists and may be written"
-        raise argparse.ArgumentTypeError(f"{text!r}: {error.strerror}, {rule}") from None
-    return path
-
-
 def parse():
-    """Return the options; end with one sentence and exit status 2 if they make no sense."""
+    """Return the options, or end with one sentence and exit status 2: nothing has started yet."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw, allow_abbrev=False)
-    parser.error = lambda message: parser.exit(2, f"{parser.prog}: {message}\n")
-    size, add = number(int, 1, MAX_WORLD_SIZE), parser.add_argument
-    add("--world-size", type=size, help="ranks to start (2)")
-    add("--steps", type=number(int, 1, float("inf")), default=5, help="training steps (5)")
-    add("--lr", type=number(float, 1e-9, 1e9), default=0.1, help="learning rate (0.1)")
-    add("--seed", type=number(int, 0, 2**32), default=0, help="of data, nets and order (0)")
-    add("--json", type=json_path, metavar="PATH", help="write the results there too")
+    parser.error = lambda text: parser.exit(2, f"{parser.prog}: {text}; --help says what fits\n")
+    add = parser.add_argument
+    add("--world-size", type=int, help=f"ranks to start, 1 to {MAX_WORLD_SIZE} (default 2)")
+    add("--steps", type=int, default=5, help="training steps, 1 or more (default 5)")
+    add("--lr", type=float, default=0.1, help="learning rate, above 0 and finite (default 0.1)")
+    add("--seed", type=int, default=0, help="of data, nets and order, 0 to 2**32 (default 0)")
+    add("--json", type=Path, metavar="PATH", help="also write the results to this file")
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--torchrun", action="store_true", help="torchrun has started the ranks")
     start.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn")
     args = parser.parse_args()
+
     if args.torchrun:
         missing = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} - set(os.environ)
         if missing:
-            parser.error(f"--torchrun needs {min(missing)} set: start with torchrun or drop it")
-        if args.world_size not in (None, int(os.environ["WORLD_SIZE"])):
-            parser.error("--world-size is torchrun's --nproc_per_node under torchrun: drop it")
-        args.world_size = size(os.environ["WORLD_SIZE"])
-    args.world_size = args.world_size or 2
+            parser.error(f"--torchrun needs {min(missing)}, so start with torchrun or drop it")
+        started = int(os.environ["WORLD_SIZE"])
+        if args.world_size not in (None, started):
+            parser.error(f"--world-size {args.world_size} is not torchrun's {started}, drop it")
+        args.world_size = started
+    args.world_size = 2 if args.world_size is None else args.world_size
+    infinity = float("inf")
+    limits = {"world_size": (1, MAX_WORLD_SIZE), "steps": (1, infinity), "seed": (0, 2**32)}
+    for name, (low, high) in (limits | {"lr": (5e-324, sys.float_info.max)}).items():
+        value = getattr(args, name)
+        if not low <= value <= high:
+            parser.error(f"--{name.replace('_', '-')} {value} is not between {low} and {high}")
+    try:
+        if args.json:
+            args.json = args.json.resolve()
+            here = [path for path in (args.json, args.json.parent) if path.exists()]
+            if args.json in here and not args.json.is_file():
+                raise OSError(0, "not a file")
+            if not all(path.stat().st_mode & 0o222 for path in here):
+                raise OSError(0, "read-only")
+            tempfile.TemporaryFile(dir=args.json.parent).close()
+    except OSError as error:
+        parser.error(f"--json {args.json} could not be written ({error.strerror})")
     return args
 
 
@@ -468,7 +466,7 @@ def main():
     try:
         return finish(args, *run_ranks(args))
     except KeyboardInterrupt:
-        print("FAILED: interrupted before the verdict")
+        finish(args, [], "interrupted before the verdict")
         return 130
 
 

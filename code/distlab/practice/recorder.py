@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -94,6 +96,15 @@ class Recorder:
     def mark(self, text: str) -> None:
         """Put a mark between two calls."""
         self.log.append(text)
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Do not note the calls of a body: they are the grader's, not the answer's."""
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
 
     def line(self) -> int:
         """Return the line of the learner's file that is being executed, 0 if none is."""

@@ -36,6 +36,10 @@ TOLERANCE = {
 """By dtype, the relative and absolute difference from the float64 reference that is rounding."""
 
 
+PATIENCE = timedelta(seconds=1)
+"""How long a rank that has failed waits for the others before it ends, and ends them by that."""
+
+
 class Wrong(Exception):  # noqa: N818 - it is a finding, not an error
     """A check of ours has failed; the fields say what was expected, what came, what to think of."""
 
@@ -166,8 +170,13 @@ class Bench:
         if failed and failed["kind"] in ("raised", "stub", "signature", "internal"):
             # Peers may wait for what this rank will never send: leaving tells them at once.
             self.leave(1)
+        if failed:
+            self._store.set_timeout(PATIENCE)
         keys = [f"{self._case}/{rank}" for rank in range(self.world)]
-        return [json.loads(self._store.get(key)) for key in keys]
+        try:
+            return [json.loads(self._store.get(key)) for key in keys]
+        except dist.DistError:
+            self.leave(1)
 
     def leave(self, status: int) -> None:
         """End this process without another word, when every rank has seen the last case."""

@@ -16,7 +16,7 @@ from distlab.practice import explain, reading
 from distlab.practice.task import Task
 
 WORLDS = (2, 3, 4)
-DEADLINE = 15.0
+DEADLINE = 10.0
 """Seconds that ranks have for all cases of a task; solutions need less than one."""
 
 PROGRAM = "from distlab.practice import bench\nbench.main({task!r}, {token!r})\n"

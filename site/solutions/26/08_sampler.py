@@ -20,7 +20,7 @@ class ShardedSampler:
 
     def __len__(self) -> int:
         """Return ceil(length / p)."""
-        return -(-self.length // self.world)
+        return (self.length + self.world - 1) // self.world
 
     def __iter__(self) -> Iterator[int]:
         """Cut the padded order into strides."""

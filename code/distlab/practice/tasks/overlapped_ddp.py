@@ -73,7 +73,7 @@ def _overlap(bench, model) -> None:
         got=f"a blocking dist.{blocking.name}" if blocking else "",
     )
     # A rank that misses a bucket's parameter has to hold back that bucket and those after it.
-    held_back = bench.rank > 0 and hasattr(model, "extra")
+    held_back = bench.rank > 0 and hasattr(model, "lone")
     bench.require(
         bool(inside) or held_back,
         "no communication began before backward had the last gradient",

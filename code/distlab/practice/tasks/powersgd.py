@@ -219,7 +219,7 @@ def _registered(bench) -> None:
         ddp(torch.randn(4, 16, generator=generator, dtype=torch.float64)).pow(2).mean().backward()
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter -= 0.1 * parameter.grad
+                parameter.sub_(0.1 * parameter.grad)
     think = "DDP changes the order of a bucket's parameters after the first step: key what you "
     think += "keep by the parameter (bucket.parameters()), not by its place."
     finite = all(p.isfinite().all() for p in model.parameters())

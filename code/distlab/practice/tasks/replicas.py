@@ -38,7 +38,7 @@ class Plain(nn.Module):
 class Tangled(nn.Module):
     """Tied, frozen and unused parameters, and two dtypes.
 
-    `spare` is used on no rank, `extra` on rank 0 only, `left` and `right` share one weight.
+    `spare` is used on no rank, `lone` on rank 0 only, `left` and `right` share one weight.
     """
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ class Tangled(nn.Module):
         self.inner, self.frozen = nn.Linear(6, 8), nn.Linear(8, 8)
         self.left, self.right = nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)
         self.right.weight = self.left.weight
-        self.spare, self.extra, self.out = nn.Linear(8, 4), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.spare, self.lone, self.out = nn.Linear(8, 4), nn.Linear(8, 8), nn.Linear(8, 3)
         self.frozen.requires_grad_(False)
         self.register_buffer("scale", torch.rand(3))
         self.double()
         self.gain = nn.Parameter(torch.rand(3) + 0.5)  # float32 among float64
 
     def forward(self, x: torch.Tensor, rank: int) -> torch.Tensor:
-        """Map (B, 6) to (B, 3); only rank 0 takes the way through `extra`."""
+        """Map (B, 6) to (B, 3); only rank 0 takes the way through `lone`."""
         hidden = self.frozen(self.inner(x).tanh())
         hidden = self.right(self.left(hidden).tanh())
         if rank == 0:
-            hidden = hidden + self.extra(hidden).tanh()
+            hidden = hidden + self.lone(hidden).tanh()
         return self.out(hidden) * self.scale * self.gain.double()
 
 
@@ -133,7 +133,7 @@ def compare(
             bench.require(grad is None, f"{what} is set though it is frozen", think)
         elif mean[name] is not None:
             think = "Compare your divisor and your order of parameters with the docstring's."
-            if name.startswith("extra"):
+            if name.startswith("lone"):
                 think = "Only rank 0 used it. The others add zeros, and all receive the mean: the "
                 think += "divisor is the world size, not the number of ranks that used it."
             bench.close(what, grad, mean[name], think, _known(bench, ranks, name))

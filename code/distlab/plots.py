@@ -57,7 +57,7 @@ def ring(states: Sequence[State[frozenset[int]]], steps: Sequence[Sequence[Send]
     drawing.text(0, legend + 32, "Thick frame: it arrived in this step.")
     description = "; ".join(_ring_words(number, step) for number, step in enumerate(steps, 1))
     title = f"Ring with {world_size} ranks, step by step"
-    return drawing.figure(title, f"{description}.", WIDTH, legend + 38, grow=1.7)
+    return drawing.figure(title, f"{description}.", WIDTH, legend + 38)
 
 
 def timeline(title: str, spans: Sequence[Span], length: float | None = None) -> str:
@@ -82,7 +82,7 @@ def timeline(title: str, spans: Sequence[Span], length: float | None = None) -> 
     drawing.line((finish, 6), (finish, top), dashed=True)
     side = "end" if finish > WIDTH / 2 else "start"
     drawing.text(finish, top + 12, f"ends at {milliseconds(end - origin)}", side)
-    return drawing.figure(title, _timeline_words(spans, origin), WIDTH, top + 18, grow=1.7)
+    return drawing.figure(title, _timeline_words(spans, origin), WIDTH, top + 18)
 
 
 def bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], unit: str) -> str:
@@ -108,7 +108,7 @@ def bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], un
         for label, parts in rows
     )
     height = below + 16 * len(rows[0][1])
-    return drawing.figure(title, "; ".join(described) + ".", WIDTH, height, grow=1.7)
+    return drawing.figure(title, "; ".join(described) + ".", WIDTH, height)
 
 
 def milliseconds(seconds: float) -> str:

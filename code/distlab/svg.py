@@ -15,6 +15,7 @@ FALLBACKS = ("#4477aa", "#cc6677", "#228833", "#aa8800", "#3399bb", "#aa3377")
 TEXT_HEIGHT = 12
 CHARACTER = 6.6  # a generous width of one character, to know whether a label fits
 THIN = 0.8
+GROWTH = 1.3
 
 
 class Rect(NamedTuple):
@@ -72,21 +73,19 @@ class Drawing:
             placed = f'<text x="{number(x)}" y="{number(y)}">{escape(words, quote=False)}</text>'
             self._words[anchor, size].append(placed)
 
-    def figure(
-        self, title: str, description: str, width: float, height: float, *, grow: float = 1.3
-    ) -> str:
+    def figure(self, title: str, description: str, width: float, height: float) -> str:
         """Return the drawing as an image that is named, described and scales with its column.
 
-        It grows to `grow` pixels a unit at most, so that words in small figures stay modest.
+        It stops growing at GROWTH pixels a unit, where its words are as large as the text's.
         The ids that tie the name to the image come from the content: equal input gives equal
         text, and two figures on a page do not collide.
         """
         drawn = "".join(self._parts())
         mark = sha256(f"{title}\n{description}\n{drawn}".encode()).hexdigest()[:10]
         return (
-            f'<svg class="fig" role="img" aria-labelledby="fig-{mark}-t fig-{mark}-d" '
+            f'<svg class="figure" role="img" aria-labelledby="fig-{mark}-t fig-{mark}-d" '
             f'viewBox="0 0 {number(width)} {number(height)}" fill="{INK}" '
-            f'style="width:100%;max-width:{number(width * grow)}px;height:auto">'
+            f'style="width:100%;max-width:{number(width * GROWTH)}px;height:auto">'
             f'<title id="fig-{mark}-t">{escape(title, quote=False)}</title>'
             f'<desc id="fig-{mark}-d">{escape(description, quote=False)}</desc>{drawn}</svg>'
         )

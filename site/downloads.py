@@ -1,4 +1,4 @@
-"""What a reader can take along: each fence as a file, and a page's fences, lab and pins as a zip.
+"""What a reader can take along: each fence as a file, and a module's fences, lab and pins as a zip.
 
 Beside the page `courses/pytorch/26_ddp_gloo.html` a build writes
 
@@ -21,12 +21,13 @@ from distlab.fences import Fence
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time stamp of every file in a zip, so that its bytes do not depend on when it was built."""
 
-README = """{title}: every program of the page
+README = """{module}: every program of the page
 
 Needs Python 3.11 to 3.13. In a new environment:
 
     pip install -r requirements.txt -c constraints.txt
-{lab}
+    python {module}.py --world-size 2
+
 Start a program as its first line says; some are meant to fail or to hang, which that line says too.
 """
 
@@ -53,7 +54,7 @@ def program(execution: Execution) -> str:
 
 
 def write(executions: Iterable[Execution], root: Path, public: Path) -> None:
-    """Write the files and zips of all pages into a built site."""
+    """Write the files of all pages, and the zips of those with a lab, into a built site."""
     pages: dict[Path, dict[str, str]] = {}
     for execution in executions:
         if name := address(execution.fence):
@@ -64,25 +65,23 @@ def write(executions: Iterable[Execution], root: Path, public: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text)
-        _zip(folder / f"{page.stem}.zip", page, files, root)
+        lab = root / "content" / page.parent / "code" / f"{page.stem}.py"
+        if lab.exists():
+            _zip(folder / f"{page.stem}.zip", lab, files, root)
 
 
-def _zip(path: Path, page: Path, files: dict[str, str], root: Path) -> None:
-    """Write one page's zip; everything in it is in a folder of the page's name."""
+def _zip(path: Path, lab: Path, files: dict[str, str], root: Path) -> None:
+    """Write one module's zip; everything in it is in a folder of the module's name."""
     content = {f"fences/{name}": text.encode() for name, text in files.items()}
-    lab = root / "content" / page.parent / "code" / f"{page.stem}.py"
-    command = ""
-    if lab.exists():
-        content[lab.name] = lab.read_bytes()
-        command = f"    python {lab.name} --world-size 2\n"
+    content[lab.name] = lab.read_bytes()
     for module in sorted((root / "code/distlab").rglob("*.py")):
         # Beside the fences, so that Python finds it without further ado.
         content[f"fences/{module.relative_to(root / 'code').as_posix()}"] = module.read_bytes()
     content["requirements.txt"] = b"torch==2.8.0\nnumpy\n"
     content["constraints.txt"] = (root / "constraints.txt").read_bytes()
-    content["README.txt"] = README.format(title=page.stem, lab=command).encode()
+    content["README.txt"] = README.format(module=lab.stem).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(content.items()):
-            info = zipfile.ZipInfo(f"{page.stem}/{name}", EPOCH)
+            info = zipfile.ZipInfo(f"{lab.stem}/{name}", EPOCH)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)

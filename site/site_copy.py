@@ -22,20 +22,19 @@ class Built:
 
 
 class Site:
-    """A copy of the site with pages of the test's own, beside the real code and site folders."""
+    """A copy of the site with pages of the test's own, with the real code beside it."""
 
     def __init__(self, folder: Path) -> None:
         """Lay out the copy; it has one page, index.md, without fences."""
         self.folder = folder
-        for name in ("code", "site"):
+        for name in ("code", "constraints.txt"):
             (folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "content/assets", folder / "content/assets")
         text = (ROOT / "mkdocs.yml").read_text()
         before, _, rest = text.partition("\nnav:\n")
         _, _, after = rest.partition("\n\n")
         (folder / "mkdocs.yml").write_text(f"{before}\n\n{after}")
-        # Imported from here, the hooks take this folder for the project.
-        (folder / "site").unlink()
+        # Copied, because the hooks take the folder above their own for the project.
         shutil.copytree(ROOT / "site", folder / "site", ignore=shutil.ignore_patterns("test_*"))
         self.write("# A page\n")
 

@@ -288,7 +288,7 @@ def finish(args, reports, fault):
 # ---- Plumbing: starting ranks, watching them, naming the one that fails --------------------------
 
 PARENT = []  # a started rank's pipe to its parent
-ECHO = ("gloo/transport", "imed out", "onnection", "Broken pipe")  # in an error that a peer caused
+ECHO = ("gloo/transport", "timed out", "timeout", "connection", "broken pipe")  # caused by a peer
 # A shell that outlives a killed parent: when its input ends it kills the ranks, removes the folder.
 GUARD = 'while read pid; do p="$p $pid"; done; kill -9 $p; sleep 1; rm -rf "$0"'
 
@@ -301,7 +301,7 @@ def attempt(rank, args, tell, **rendezvous):
         tell(("report", worker(rank, args.world_size, args, **rendezvous)))
     except BaseException as error:
         sentence = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
-        echo = any(words in sentence for words in ECHO)
+        echo = any(words in sentence.lower() for words in ECHO)
         tell(("fault", (echo, time.monotonic(), sentence, traceback.format_exc())))
     finally:  # only now, for peers of a rank that has left fail at once
         os.dup2(shown, 1)
@@ -312,6 +312,7 @@ def attempt(rank, args, tell, **rendezvous):
 def run_rank(rank, folder, pipe, args):
     """Be a rank that the parent started."""
     PARENT.append(pipe)
+    pipe.send(("doing", "joining the group"))
     store = dist.FileStore(f"{folder}/store", args.world_size)  # as init_method="file://..." does
     attempt(rank, args, pipe.send, store=store)
 
@@ -373,7 +374,7 @@ def how_it_ended(code):
 def watch(ranks):
     """Wait until all ranks have reported or one has failed. Only silence has a time limit."""
     reports, faults, open_pipes = {}, {}, {pipe: rank for rank, (_, pipe) in enumerate(ranks)}
-    heard = [(time.monotonic() + 240, "starting")] * len(ranks)  # imports may take their time
+    heard = [(time.monotonic(), "starting")] * len(ranks)
     while len(reports) < len(ranks):
         for pipe in connection.wait(list(open_pipes), 0.5):
             rank, process = open_pipes[pipe], ranks[open_pipes[pipe]][0]
@@ -387,13 +388,16 @@ def watch(ranks):
             else:
                 {"report": reports, "fault": faults}[kind][rank] = said
                 del open_pipes[pipe]
-        first = min((fault[1] for fault in faults.values()), default=float("inf"))
-        oldest = min((heard[rank][0] for rank in open_pipes.values()), default=float("inf"))
-        if time.monotonic() > min(first + 1, oldest + GROUP_TIMEOUT + 5):  # 1 s: let others speak
+        echoes = all(echo for echo, *_ in faults.values())
+        patience = 15 if echoes and len(open_pipes) > 1 else 1  # seconds for others to fail, too
+        if faults and time.monotonic() > min(when for _, when, *_ in faults.values()) + patience:
+            break
+        since, what = min((heard[rank] for rank in open_pipes.values()), default=(1e999, ""))
+        if time.monotonic() > since + GROUP_TIMEOUT * (5 if what == "starting" else 1.1):
             break
     else:
         return reports[0], ""
-    if open_pipes and all(echo for echo, *_ in faults.values()):  # peers waited for one of these
+    if open_pipes and echoes:  # everybody else waited for one of these
         rank = min(open_pipes.values(), key=lambda rank: heard[rank])
         return [], f"rank {rank} does not answer: stopped or stuck ({heard[rank][1]})"
     rank = min(faults, key=lambda rank: faults[rank])

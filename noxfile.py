@@ -67,6 +67,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def mutate(session: nox.Session) -> None:
+    """Break each executed claim on purpose: the build must refuse every mutant (-- --fence ID)."""
+    session.run("python", "site/mutate.py", *session.posargs, env=prepare(session, "tests"))
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Resolve requirements/*.txt into constraints.txt, for every system and Python we support."""
     session.install("uv")

@@ -110,6 +110,25 @@ def test_the_ring_picture_shows_the_counts_of_every_state():
     assert [word for word in shown if word.isdigit()] == list("1111" + "2112" + "2222")
 
 
+def test_the_ring_picture_frames_what_arrived():
+    """World size 3: four steps, in each of which every rank gets one chunk."""
+    thick = [
+        path
+        for path in parse(ring_figure(3)).iter(f"{SVG}path")
+        if path.get("stroke-width") == "2.5"
+    ]
+
+    assert [path.get("d").count("M") for path in thick] == [4 * 3]
+
+
+def test_a_timeline_has_a_lane_for_computing_and_one_for_the_network():
+    overlapped = parse(plots.timeline("overlapped", WAYS["overlapped"]))
+    tints = [path for path in overlapped.iter(f"{SVG}path") if path.get("fill-opacity")]
+
+    rows = [set(re.findall(r"M[\d.]+ ([\d.]+)h", path.get("d"))) for path in tints]
+    assert rows == [{"6"}, {"26"}]
+
+
 def test_names_are_escaped():
     figure = plots.timeline('<b> & "quotes"', ())
 
@@ -157,9 +176,8 @@ def as_bits(buffer):
 
 
 @pytest.fixture(scope="module")
-def on_four_ranks():
-    with spmd.Launcher() as launcher:
-        outcome = launcher.run(spmd.Program(ON_FOUR_RANKS, ranks=4, timeout=60))
+def on_four_ranks(launcher):
+    outcome = launcher.run(spmd.Program(ON_FOUR_RANKS, ranks=4, timeout=60))
     assert outcome.cause == "finished", outcome
     return [json.loads(rank.stdout.splitlines()[-1]) for rank in outcome.ranks]
 

@@ -89,6 +89,15 @@ def test_states_leave_the_input_alone_and_have_one_entry_per_step_and_the_start(
     assert held[0] == ((1, 2), (3, 4))
 
 
+def test_messages_of_one_step_cross_each_other():
+    """Two ranks that copy each other's chunk in the same step swap them."""
+    crossing = [ring.Send(0, "all_gather", rank, 1 - rank, chunk=0) for rank in (0, 1)]
+
+    *_, end = ring.states(crossing, [["mine"], ["yours"]], str.__add__)
+
+    assert end == (("yours",), ("mine",))
+
+
 def test_a_contribution_counted_twice_is_refused():
     with pytest.raises(ValueError, match=r"\[1\] would be summed twice"):
         ring.join(frozenset({0, 1}), frozenset({1, 2}))

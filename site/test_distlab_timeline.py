@@ -87,6 +87,12 @@ def test_hidden_time_is_the_intersection_and_overlapping_spans_count_once():
     assert timeline.hidden_fraction(spans, rank=1) == 0.0
 
 
+def test_a_span_inside_another_adds_nothing():
+    spans = [Span(0, "all_reduce", "a", 0, 10), Span(0, "all_reduce", "b", 2, 3)]
+
+    assert timeline.covered([*spans, Span(0, "all_reduce", "c", 9, 12)], "all_reduce", rank=0) == 12
+
+
 def test_order_is_that_of_the_starts_and_of_one_rank_only():
     spans = [
         Span(0, "all_reduce", "B0", 2, 5),

@@ -17,7 +17,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -118,7 +118,7 @@ class Bench:
         self.record.listening = False
         if os.getpid() != self._pid:
             os._exit(0)  # a child that the answer forked has come back here
-        failed = self._rules() or failed
+        failed = self._rules(failed) or failed
         self._agree(failed)
 
     def _raised(self, error: BaseException, kind: str) -> dict:
@@ -135,7 +135,7 @@ class Bench:
         text = f"{type(error).__name__}: {error}".strip().rstrip(":")
         return {"kind": kind, "what": text, "think": "", "got": "\n".join(frames), "expected": ""}
 
-    def _rules(self) -> dict | None:
+    def _rules(self, failed: dict | None) -> dict | None:
         """Return what the answer did that no answer may do, whatever it computed."""
         if self.record.processes:
             event, line = self.record.processes.pop()
@@ -143,14 +143,13 @@ class Bench:
         for call in self.record.calls:
             if call.name not in self.task.allows:
                 return Wrong("library", f"line {call.line} calls dist.{call.name}", "").parts
+        raised = next((call for call in self.record.calls if call.error), None)
+        if raised and (failed is None or failed["kind"] in ("value", "rule", "traffic")):
+            what = f"dist.{raised.name} on line {raised.line} raised"
+            return Wrong("swallowed", what, "", got=raised.error).parts
         return None
 
     def _agree(self, failed: dict | None) -> None:
-        if failed is None and (raised := [c for c in self.record.calls if c.error]):
-            call = raised[0]
-            failed = Wrong(
-                "swallowed", f"dist.{call.name} on line {call.line} raised", "", got=call.error
-            ).parts
         if failed:
             self._report("fail", **failed)
         mine = {"ok": failed is None, "across": [value for value, _ in self._across]}
@@ -180,7 +179,8 @@ class Bench:
 
     def leave(self, status: int) -> None:
         """End this process without another word, when every rank has seen the last case."""
-        sys.stdout.flush()
+        with suppress(OSError, ValueError, AttributeError):  # the answer may have closed it
+            sys.stdout.flush()
         os._exit(status)
 
     def _report(self, event: str, **fields: object) -> None:
@@ -202,19 +202,23 @@ class Bench:
         expected: torch.Tensor,
         think: str,
         known: tuple[tuple[torch.Tensor, str], ...] = (),
+        *,
+        rtol: float = 0.0,
     ) -> None:
-        """Compare a tensor with its float64 reference, up to the rounding of its dtype.
+        """Compare a tensor with its float64 reference, up to the rounding of its dtype, or rtol.
 
         `known` are values that typical mistakes lead to, each with what to say then.
         """
         if not isinstance(got, torch.Tensor):
             raise Wrong("value", what, think, show(expected), repr(got)[:200])
-        if got.shape == expected.shape and same(got, expected, got.dtype):
+        if got.shape == expected.shape and same(got, expected, got.dtype, rtol):
             return
         for value, say in known:
-            if value.shape == got.shape and same(got, value, got.dtype):
+            if value.shape == got.shape and same(got, value, got.dtype, rtol):
                 think = say
                 break
+        if got.isnan().any() and "nan" not in think:
+            think += " There is nan in it: where is something divided by zero?"
         raise Wrong("value", what, think, *difference(expected, got))
 
     def require(
@@ -259,9 +263,9 @@ class Bench:
                 raise Wrong("unawaited", what, think)
 
 
-def same(got: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Tell whether two tensors of one shape agree up to the rounding of `dtype`."""
-    rtol, atol = TOLERANCE.get(dtype, (0, 0))
+def same(got: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, least: float = 0) -> bool:
+    """Tell whether two tensors of one shape agree up to the rounding of `dtype`, or `least`."""
+    rtol, atol = (max(least, part) for part in TOLERANCE.get(dtype, (0, 0)))
     return torch.allclose(got.detach().double(), expected.detach().double(), rtol=rtol, atol=atol)
 
 

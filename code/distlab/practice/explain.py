@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from distlab import texts
@@ -39,6 +40,10 @@ ERRORS = (
     ("Invalid source rank", "A rank cannot hear from itself. Which peer is this?"),
     ("'NoneType'", "Something is None here: a parameter without a gradient (frozen, or not used "
      "on this rank)? Ranks may differ in which ones those are."),
+    ("assign a gradient with dtype", "There are several dtypes here: a flat tensor holds one, "
+     "so there must be one per dtype."),
+    ("invalid for input of size", "The pieces are cut in another order, or in other sizes, than "
+     "they were packed."),
     ("empty parameter list", "This rank got no parameter at all. There can be more ranks than "
      "parameters: what shall such a rank do?"),
     ("a leaf Variable that requires grad", "Autograd records what you do to parameters: work under "
@@ -53,29 +58,36 @@ def finding(run: Trial) -> Finding:
     """Return what went wrong in a run that did not pass."""
     if run.cause == "flood":
         return _flood(run)
-    failures = [
-        (rank.failure["case"], _weight(rank), rank.failure["time"], rank)
-        for rank in run.ranks
-        if rank.failure
-    ]
-    first = min(failures, key=lambda found: found[:3], default=None)
+    failed = [rank for rank in run.ranks if rank.failure]
+    first = min(failed, key=_cause_first, default=None)
     ended = [rank for rank in run.ranks if not (rank.failure or rank.done or rank.outcome.killed)]
-    if ended and (first is None or first[1] or ended[0].case[0] < first[0]):
+    if ended and (first is None or _lost(first) or ended[0].case[0] < first.case[0]):
         return _ended_early(run, ended[0])
-    if first is None and any(rank.outcome.killed for rank in run.ranks):
-        return _hang(run)
-    if first is None:
-        return _left_behind(run)
-    return _failed(run, first[3])
+    told_by_value = first and first.failure["kind"] in ("value", "rule", "traffic")
+    if first is None or (told_by_value and _waiting(run, first.case[0])):
+        waiting = _waiting(run) or [rank for rank in run.ranks if rank.outcome.killed]
+        return _hang(run, waiting) if waiting else _left_behind(run)
+    return _failed(run, first)
 
 
-def _weight(rank: RankReport) -> int:
-    """Return 0 for a cause, 1 for what is likely the consequence of a peer's end."""
-    return int(rank.failure["kind"] in ("raised", "swallowed") and bool(_lost(rank.failure)))
+def _cause_first(rank: RankReport) -> tuple:
+    """Order failures: by case, causes before what a dead peer caused, exceptions by their time."""
+    failure = rank.failure
+    when = failure["time"] if failure["kind"] == "raised" else float("inf")
+    return failure["case"], _lost(rank), when, rank.outcome.rank
 
 
-def _lost(failure: dict) -> bool:
-    return bool(CONNECTION.search(failure["what"] + failure["got"]))
+def _lost(rank: RankReport) -> bool:
+    """Tell whether a rank failed only because a peer had ended."""
+    failure = rank.failure
+    seen = failure and failure["kind"] in ("raised", "swallowed")
+    return bool(seen and CONNECTION.search(failure["what"] + failure["got"]))
+
+
+def _waiting(run: Trial, case: int = 0) -> list[RankReport]:
+    """Return the ranks that did not come back from the answer's communication in a case."""
+    waiting = [r for r in run.ranks if (r.outcome.killed and not r.returned) or _lost(r)]
+    return [rank for rank in waiting if case in (0, rank.case[0])]
 
 
 def _where(run: Trial, ranks: list[RankReport]) -> tuple[str, str]:
@@ -91,13 +103,15 @@ def _names(ranks: list[RankReport]) -> str:
 
 
 def _failed(run: Trial, rank: RankReport) -> Finding:
-    failure = rank.failure
-    alike = [r for r in run.ranks if r.failure and _key(r.failure) == _key(failure)]
-    kind, what, task = failure["kind"], failure["what"], run.task
+    alike = [r for r in run.ranks if r.failure and _key(r.failure) == _key(rank.failure)]
+    thoughts = Counter(r.failure["think"] for r in alike)
+    told = max(alike, key=lambda r: thoughts[r.failure["think"]])  # the first of the most
+    failure, task = told.failure, run.task
+    kind, what = failure["kind"], failure["what"]
     details = [_where(run, alike)]
     if kind in ("raised", "stub", "signature", "internal"):
         details += [("line", line) for line in failure["got"].splitlines()[-3:]]
-        kind = "lost" if kind == "raised" and _lost(failure) else kind
+        kind = "lost" if _lost(rank) else kind
     else:
         details += [(key, failure[key]) for key in ("expected", "got") if failure[key]]
     headline = {
@@ -137,8 +151,9 @@ def _ended_early(run: Trial, rank: RankReport) -> Finding:
         said = texts.normalise(texts.last_error(rank.outcome.stderr)).strip()[:300]
         details += (("said", said),) if said else ()
         headline = f"{_names([rank])} was ended by signal {-code}"
-        think = next((t for part, t in ERRORS if part in said), "")
-        think = think or f"gloo ends a process whose messages do not fit. {run.task.hangs}"
+        think = "Not Python but the code under it gave up. What did the last lines hand to it?"
+        if "gloo" in said:
+            think = f"{dict(ERRORS).get('preamble')} {run.task.hangs}"
         return "signal", headline, details, think
     headline = f"{_names([rank])} left with status {code} before your code returned"
     think = "os._exit and the like end the process under the grader. Return instead: a rank that "
@@ -159,11 +174,9 @@ def _left_behind(run: Trial) -> Finding:
     return "process", f"your code left running: {what}", (), THINK["process"]
 
 
-def _hang(run: Trial) -> Finding:
-    stuck = [rank for rank in run.ranks if rank.outcome.killed and not rank.returned]
-    stuck = stuck or [rank for rank in run.ranks if rank.outcome.killed]
-    back = [rank for rank in run.ranks if rank.returned]
-    computing = [rank for rank in stuck if not _communication(rank)]
+def _hang(run: Trial, stuck: list[RankReport]) -> Finding:
+    back = [rank for rank in run.ranks if rank.returned and not _lost(rank)]
+    computing = [r for r in stuck if not (_lost(r) or _communication(r))]
     details = [("where", f"{len(run.ranks)} ranks, in the case: {stuck[0].case[1]}")]
     for rank in stuck:
         details += _stands(run, rank)
@@ -194,6 +207,8 @@ def _communication(rank: RankReport) -> str:
 
 
 def _stands(run: Trial, rank: RankReport) -> tuple[tuple[str, str], ...]:
+    if _lost(rank):
+        return ((f"rank {rank.outcome.rank}", rank.failure["got"].splitlines()[-1]),)
     lines = run.text.splitlines()
     for path, number, name in FRAME.findall(rank.outcome.stack):
         if path.endswith(f"/{run.task.file}") and int(number) <= len(lines):

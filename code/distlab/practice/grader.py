@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from distlab import spmd, texts
@@ -70,7 +71,7 @@ class RankReport:
 
     @property
     def returned(self) -> bool:
-        """Whether the answer had returned in the last case."""
+        """Whether the answer had come back from the last case, well or not."""
         return bool(self.events) and self.events[-1]["event"] == "returned"
 
 
@@ -94,14 +95,30 @@ def check(
     deadline: float = DEADLINE,
 ) -> Verdict:
     """Judge an answer's text. Raises spmd.LauncherError only, if the machine fails us."""
+    return start(launcher, task, text, worlds, deadline)()
+
+
+def start(
+    launcher: spmd.Launcher,
+    task: Task,
+    text: str,
+    worlds: tuple[int, ...] = WORLDS,
+    deadline: float = DEADLINE,
+) -> Callable[[], Verdict]:
+    """Start to judge an answer's text; calling what is returned waits for the verdict."""
     refused = read(task, text)
     if refused:
-        return refused
+        return lambda: refused
     runs = []
     for world in worlds:
         token = secrets.token_hex(8)
         runs.append((token, launcher.submit(_program(task, text, token, world, deadline))))
-    verdicts = [judge(trial(task, text, token, run.result())) for token, run in runs]
+    return lambda: _summary(
+        worlds, [judge(trial(task, text, token, run.result())) for token, run in runs]
+    )
+
+
+def _summary(worlds: tuple[int, ...], verdicts: list[Verdict]) -> Verdict:
     seconds = max(verdict.seconds for verdict in verdicts)
     failed = [verdict for verdict in verdicts if not verdict.passed]
     if failed:

@@ -56,9 +56,9 @@ def _one(bench, src: int, dtype, shape: tuple[int, ...]) -> None:
         for r in range(bench.world)
         if r not in (src, bench.rank)
     ]
-    mine = "This tensor still holds its old values: `broadcast` must change the tensor it was given"
-    mine += ", not make another (recv into the argument itself; rebinding its name changes nothing)"
-    known += [(values(bench.rank), mine + ".")]
+    mine = "This tensor still holds its old values: nothing was sent to this rank, or not received "
+    mine += "into the tensor that was given (rebinding its name changes nothing)."
+    known += [(values(bench.rank), mine)]
     think = "Follow one message: who sent it, which tensor was sent, into which was it received?"
     bench.close("the tensor after broadcast", tensor, values(src), think, tuple(known))
     bench.all_awaited()

@@ -141,7 +141,8 @@ def _report(bench) -> None:
             text = bench.answer.report(loss, step)
             mean = sum(1.0 + rank + step for rank in range(bench.world)) / bench.world
             expected = f"step {step}: loss {mean:.3f}" if bench.rank == 0 else ""
-            think = "Rank 0 returns the text with the mean, the others an empty one."
+            think = "Rank 0 returns the text with the mean, the others an empty one. A wrong mean "
+            think += "may hold numbers of another rank's next call: all have to make this one."
             bench.require(text == expected, "what report returned", think, repr(expected), text)
             following = torch.tensor(float(bench.rank))
             with bench.record.quietly():

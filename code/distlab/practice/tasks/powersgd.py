@@ -140,7 +140,7 @@ def _exact(bench, dtype) -> None:
         if len(shape) == 1:
             think = "A vector is averaged as it is."
         what = f"the result for a gradient of shape {shape}"
-        bench.close(what, result, sum(every) / bench.world, think, known)
+        bench.close(what, result, sum(every) / bench.world, think, known, rtol=1e-6)
     _traffic(bench, parameters, 1)
     bench.identical("the results", results, "All ranks must compute the same P and Q.")
 

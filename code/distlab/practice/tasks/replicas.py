@@ -110,7 +110,7 @@ def start(bench, kind: type[nn.Module], wrap: Callable) -> tuple[nn.Module, nn.M
     model, expected = model_of(kind, bench.rank), model_of(kind, 0)
     own = model_of(kind, bench.rank).state_dict()
     wrapper = wrap(model)
-    for name, value in expected.state_dict().items():
+    for name, value in sorted(expected.state_dict().items(), key=lambda item: item[0] == "scale"):
         what = f"{name} after construction"
         entry = "buffer" if name == "scale" else "parameter"
         known = ((own[name], f"This rank has kept its own {entry}: replicas must begin with rank "
@@ -146,14 +146,17 @@ def _known(bench, ranks: list[dict], name: str) -> tuple[tuple[torch.Tensor, str
     there = [g[name] for g in ranks if g[name] is not None]
     own = ranks[bench.rank][name]
     total = sum(there)
+    if name.startswith("lone"):
+        return ()
     known = [
         (total, "This is the sum over the ranks: divide by the world size."),
         (total / bench.world**2, "This was divided by the world size twice: is a tied parameter "
          "averaged once for each of its names?"),
     ]  # fmt: skip
     if own is not None:
-        known.append((own, "This is the rank's own gradient: it was not averaged, or the average "
-                      "was written to a copy."))  # fmt: skip
+        think = "This is the rank's own gradient, without the others': it was not averaged, or the "
+        think += "average was written to a copy."
+        known += [(own, think), (own / bench.world, think)]
     return tuple(known)
 
 

@@ -91,9 +91,20 @@ def _tokens(count: int, rank: int):
 
 
 def _backward(model, x, y) -> None:
+    """Compute gradients of the mean over real tokens: one more, of padding, is masked out.
+
+    Without a real token that is 0 / 0, so the gradients are nan.
+    """
+    import torch
     from torch.nn import functional
 
-    functional.cross_entropy(model(x), y).backward()
+    padded = torch.cat([x, torch.ones(1, SIZES[0], dtype=x.dtype)])
+    losses = functional.cross_entropy(
+        model(padded), torch.cat([y, y.new_zeros(1)]), reduction="none"
+    )
+    mask = torch.ones(len(padded), dtype=x.dtype)
+    mask[-1] = 0
+    ((losses * mask).sum() / mask.sum()).backward()
 
 
 def _reference(lengths: list[int]):

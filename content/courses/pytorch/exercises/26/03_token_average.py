@@ -18,7 +18,7 @@ def average_gradients(parameters: list[nn.Parameter], num_tokens: int) -> None:
     parameters: the same list on every rank; those with requires_grad=False keep grad None
     num_tokens: the number of tokens on this rank; on entry p.grad is the gradient of their mean
 
-    A rank with num_tokens == 0 took the mean over nothing: its gradients are nan, or None. At least
-    one rank has tokens. On exit all ranks hold the same gradients.
+    A rank with num_tokens == 0 (all of it is padding) took the mean over nothing: its gradients are
+    nan, or None. At least one rank has tokens. On exit all ranks hold the same gradients.
     """
     raise NotImplementedError

@@ -178,8 +178,8 @@ def visit(context: BrowserContext, home: str, path: str) -> Visit:
     return seen
 
 
-def faults(seen: Visit) -> list[str]:
-    """Return what is wrong with an open page, in words; nothing for a good page."""
+def faults(seen: Visit, audit: bool = True) -> list[str]:
+    """Return what is wrong with an open page, in words; `audit` asks axe-core as well (seconds)."""
     foreign = [f"asks another host: {url}" for url in dict.fromkeys(seen.foreign)]
     shown = seen.page.locator(".page-problem").all_inner_texts()
     wide = seen.page.evaluate("probes.beyondTheScreen()")
@@ -188,7 +188,7 @@ def faults(seen: Visit) -> list[str]:
         *([] if foreign else dict.fromkeys(seen.errors)),  # a stopped request also logs an error
         *(f"shows a problem of the build: {text}" for text in shown),
         *(f"wider than the screen: {element}" for element in wide),
-        *accessibility(seen.page),
+        *(accessibility(seen.page) if audit else ()),
     ]
 
 

@@ -28,6 +28,9 @@ TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)  # one that has no class 
 HEADING = re.compile(r"<h[1-6][^>]*>.*?</h[1-6]>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
 ALT = re.compile(r"""\balt\s*=\s*["']\s*[^"'\s]""")
+BEFORE_MARK = re.compile(r'(?<=\S)\s+(?=<(?:a|span) class="mark )')  # a mark stays with its claim
+SOURCE_CODE = re.compile(r'(<div class="[^"]*\bhighlight\b[^"]*">)<pre>')
+PLAIN_TOKENS = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _found: list[str] = []
 
@@ -45,6 +48,16 @@ def tex_to_mathml(tex: str, display: bool) -> str:
     except LatexError as error:
         lines = [line for line in ANSI.sub("", str(error)).splitlines() if line.strip()]
         raise ValueError(f"{lines[0].removeprefix('Error: ')} In the formula: {tex}") from None
+
+
+def lighter_code(page: str) -> str:
+    """Drop what no reader sees but every reader loads; it was half of a page full of programs.
+
+    Names, operators and punctuation have the colour of plain code, so they need no element of their
+    own. Programs stay out of the search index (outputs stay in: people search for error messages).
+    """
+    page = PLAIN_TOKENS.sub(r"\1", page)
+    return SOURCE_CODE.sub(r"\1<pre data-search-exclude>", page)
 
 
 class PageFaults:
@@ -75,7 +88,9 @@ class Pages(Postprocessor):
         faults = PageFaults(self.md)
         self._check(text, faults)
         text = ARITHMATEX.sub(lambda match: self._math(match, faults), text)
-        return TABLE.sub(r'<div class="wide"><table class="data">\1</table></div>', text)
+        text = TABLE.sub(r'<div class="wide"><table class="data">\1</table></div>', text)
+        text = BEFORE_MARK.sub("&nbsp;", text)
+        return lighter_code(text)
 
     def _math(self, match: re.Match[str], faults: PageFaults) -> str:
         tex, display = html.unescape(match["tex"]).strip(), match["tag"] == "div"

@@ -71,7 +71,8 @@ def main() -> None:
         sys.exit(f"{ORIGINAL} is not here: apt-get install fonts-lmodern")
     options = subset.Options(
         flavor="woff2",
-        layout_features=["ssty", "dtls"],  # script-size shapes, dotless letters under accents
+        # Dotless letters under accents. Shapes drawn for subscripts (ssty) would double the file.
+        layout_features=["dtls"],
         hinting=False,
         desubroutinize=True,
         name_IDs=["*"],

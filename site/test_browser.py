@@ -79,7 +79,7 @@ def test_no_page_costs_more_than_its_budget(chromium, site, capsys):
     FIGURES.parent.mkdir(exist_ok=True)
     FIGURES.write_text(json.dumps(measured, indent=1) + "\n")
     with capsys.disabled():
-        print("\n" + table(measured))
+        print(f"\n{table(measured)}\nwhoever searches loads the index, once: {index_size()} bytes")
 
     for page in measured:
         assert page["requests"] <= MOST_REQUESTS, page
@@ -105,6 +105,11 @@ def measure(chromium, site: str, path: str) -> dict[str, str | int]:
         }
 
 
+def index_size() -> int:
+    """Return the size of the search index in bytes; see site/theme/partials/search_loading.html."""
+    return (SITE / "search" / "search_index.json").stat().st_size
+
+
 def table(rows: list[dict]) -> str:
     """Return rows of equal keys as lines of text with aligned columns."""
     cells = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
@@ -124,8 +129,19 @@ def test_search_finds_a_word(chromium, site, opened):
         results.first.wait_for()
 
         assert "rendezvous" in results.first.inner_text().lower()
+        seen.page.locator("a[href*='h=rendezvous']").first.click()
+        seen.page.locator("article mark").first.wait_for()  # the page marks what was searched
         assert seen.foreign == []
         assert seen.errors == []
+
+
+def test_the_search_index_is_fetched_only_by_who_searches(chromium, site):
+    with reader(chromium, Setting(390)) as context:
+        seen = visit(context, site, "index.html")
+        assert not any("search_index" in request.url for request in seen.requests)
+
+        with seen.page.expect_request("**/search_index.json"):
+            seen.page.locator("header [for=__search]").first.click()
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -34,7 +34,7 @@ SECTIONS = (
     "The lab",
     "Closing",
 )
-CORRECTIONS = {  # what torch 2.8.0 does otherwise than is commonly written -> where the page says so
+CORRECTIONS = {  # what torch 2.8.0 does otherwise than is often written -> where the page says so
     "torchfrtrace cannot start": r"that command cannot start.*\[\[ran:torchfrtrace\]\]",
     "Flight Recorder records gloo": r"records gloo on a CPU as well.*\[\[ran:flight-recorder\]\]",
     "reduce_scatter ignores every op": r"ignores \*every\* op, not only.*\[\[ran:ops-ignored\]\]",

@@ -4,13 +4,13 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from distlab import figures, markup, timeline
+from distlab import figures, markup, recording, timeline
 
 LAYERS = tuple(timeline.Layer(f"layer {n}", 1e-3, 2**20) for n in range(3))
 CASES = figures.model_cases(LAYERS, {"1 MiB": 2**20}, {"</script>": timeline.Link(0, 1e-9)})
 FIGURES = {
     "ring-all-reduce": figures.ring_all_reduce,
-    "ddp-timeline": lambda: figures.ddp_timeline(CASES),
+    "ddp-timeline": figures.ddp_timeline,
     "scaling-calculator": figures.scaling_calculator,
     "distributed-sampler": figures.distributed_sampler,
 }
@@ -79,7 +79,7 @@ def test_data_cannot_end_the_script_it_stands_in():
     text = figures.ddp_timeline(CASES)
 
     assert text.count("</script>") == 1
-    assert "&lt;/script&gt;" in json.loads(Reader(text).scripts[0])[0]["drawing"]
+    assert "&lt;/script&gt;" in json.loads(Reader(text).scripts[0])["drawings"][0]
     assert json.loads(Reader(markup.figure(**bare("</script>"))).scripts[0]) == "</script>"
 
 
@@ -96,9 +96,19 @@ def test_a_timeline_without_a_case_and_a_sampler_outside_the_grid_are_refused():
 
 
 def test_the_static_table_of_the_timeline_has_every_way_of_every_case():
-    cells = [tag for tag in Reader(figures.ddp_timeline(CASES)).tags if tag[0] == "tr"]
+    tags = [tag for tag, *_ in Reader(figures.ddp_timeline(CASES)).tags]
 
-    assert len(cells) == 1 + sum(len(case.ways) for case in CASES)
+    assert tags.count("tr") == 1 + len(CASES)
+    assert tags.count("th") + tags.count("td") == (1 + len(CASES)) * (3 + len(timeline.WAYS) + 1)
+
+
+def test_the_kept_recording_and_the_model_stand_side_by_side():
+    data = json.loads(Reader(figures.ddp_timeline()).scripts[0])
+    kept = recording.load()
+
+    assert len(data["cases"]) == 2 * len(kept.caps) * len(kept.links)
+    assert {case["source"] for case in data["cases"]} == {0, 1}
+    assert kept.recorded in figures.ddp_timeline()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import browser_site
 import pytest
 from browser_site import Setting, faults, reader, visit
 from distlab import cost, figures, markup, ring, sampling, timeline
+from distlab.figures import samplers
 
 ROOT = Path(__file__).parents[1]
 WIDGETS = ROOT / "content/assets/widgets"
@@ -220,6 +221,8 @@ def test_the_ring_is_stepped_by_keyboard_and_stops_at_both_ends(fresh):
     fresh.keyboard.press("Enter")
     assert status.inner_text().startswith("Step 6 of 6, all-gather")
     figure.get_by_role("button", name="Back").focus()
+    fresh.keyboard.press("Enter")
+    assert status.inner_text().startswith("Step 5 of 6, all-gather")
     for _ in range(9):
         fresh.keyboard.press("Enter")
     assert status.inner_text().startswith("Start")
@@ -235,10 +238,15 @@ def test_the_chosen_timeline_is_drawn_and_put_into_words(shared, case):
     figure.get_by_label("Network").select_option(case.link)
 
     titles = figure.locator("[data-drawing] svg > title").all_text_contents()
-    about = f"model, buckets of {case.bucket}, {case.link}"
-    assert titles == [f"naive: {about}", f"overlapped: {about}"]
-    spent = timeline.length(case.ways["overlapped"]) * 1e3
-    assert f"overlapped {spent:.3g} ms" in figure.get_by_role("status").inner_text()
+    assert titles == [
+        f"naive, model, {case.link}",
+        f"overlapped, model, {case.link}, buckets of {case.bucket}",
+    ]
+    naive, overlapped = (timeline.length(case.ways[way]) * 1e3 for way in ("naive", "overlapped"))
+    said = figure.get_by_role("status").inner_text()
+    assert said.startswith(f"A step takes {naive:.3g} ms naive and {overlapped:.3g} ms overlapped,")
+    ends = figure.locator("[data-drawing] text").get_by_text("ends at").all_text_contents()
+    assert ends == [f"ends at {naive:.3g} ms", f"ends at {overlapped:.3g} ms"]
 
 
 def test_where_no_case_has_all_choices_the_last_choice_holds(chromium, tmp_path):
@@ -415,6 +423,7 @@ def test_a_broken_address_falls_back_to_the_example(chromium, home):
         times, _ = shown_by(seen.page.locator("scaling-calculator"))[0]
 
         assert times[1][1] == "17.5\N{NO-BREAK SPACE}ms"
+        assert seen.page.get_by_role("alert").inner_text() == ""
         assert seen.errors == []
 
 
@@ -441,16 +450,16 @@ def cells(epoch):
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("world_size", figures.SAMPLER_WORLD_SIZES)
+@pytest.mark.parametrize("world_size", samplers.WORLD_SIZES)
 def test_every_case_of_the_sampler_is_torchs(shared, world_size, drop_last):
     figure = shared.locator("distributed-sampler")
     figure.get_by_label("drop_last").set_checked(drop_last)
     figure.get_by_role("combobox", name="Ranks").select_option(str(world_size))
-    for length, called in product(figures.LENGTHS, (True, False)):
+    for length, called in product(samplers.LENGTHS, (True, False)):
         sharding = sampling.Sharding(length, world_size, drop_last=drop_last)
         figure.get_by_label("Examples").select_option(str(length))
         figure.get_by_label("set_epoch").set_checked(called)
-        for epoch in sampling.epochs(sharding, figures.EPOCHS, set_epoch=called):
+        for epoch in sampling.epochs(sharding, samplers.EPOCHS, set_epoch=called):
             figure.get_by_role("slider", name="Epoch").fill(str(epoch.epoch))
 
             assert rows(figure.locator("[data-live] table")) == cells(epoch)

@@ -107,8 +107,8 @@ class Drawing:
 
 
 def number(value: float) -> str:
-    """Write a coordinate with two decimals at most."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    """Write a coordinate to a tenth of a unit."""
+    return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
 def _path(rect: Rect) -> str:

@@ -8,6 +8,7 @@ alpha + beta n seconds. Times are in seconds from any common origin, sizes in by
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+WAYS = ("naive", "flat", "bucketed", "overlapped")
 KINDS = ("forward", "backward", "all_reduce", "wait", "step")
 
 

@@ -3,7 +3,7 @@
 
 class DdpTimeline extends HTMLElement {
   connectedCallback() {
-    this.cases = JSON.parse(this.querySelector("script").textContent);
+    Object.assign(this, JSON.parse(this.querySelector("script").textContent)); // cases, drawings
     this.live = this.querySelector("[data-live]");
     this.addEventListener("input", (event) => this.show(event.target.name));
     this.show();
@@ -19,7 +19,7 @@ class DdpTimeline extends HTMLElement {
     const chosen = this.cases.reduce((best, timeline) => (agreeing(timeline) > agreeing(best) ? timeline : best));
     for (const list of lists) list.value = chosen[list.name];
     this.live.querySelector("[role=status]").textContent = chosen.words;
-    this.live.querySelector("[data-drawing]").innerHTML = chosen.drawing;
+    this.live.querySelector("[data-drawing]").innerHTML = chosen.drawn.map((number) => this.drawings[number]).join("");
   }
 }
 

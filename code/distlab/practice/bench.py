@@ -8,6 +8,7 @@ it went, and go on only together.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import linecache
@@ -295,7 +296,8 @@ def digest(tensors: list[torch.Tensor]) -> str:
     sums = hashlib.sha256()
     for tensor in tensors:
         sums.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        sums.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        laid = tensor.detach().contiguous()  # torch may be there without numpy
+        sums.update(ctypes.string_at(laid.data_ptr(), laid.numel() * laid.element_size()))
     return sums.hexdigest()
 
 

@@ -148,7 +148,7 @@ def check(options: argparse.Namespace) -> int:
     folder = _folder(options)
     wanted = _tasks(options.task) if options.task else tasks.everything()
     texts = [(task, _text(folder, task)) for task in wanted]
-    with spmd.Launcher() as launcher:
+    with grader.launcher() as launcher:
         for task, text in texts:
             verdict = _check(launcher, folder, task, text)
             if not verdict.passed:
@@ -188,7 +188,7 @@ def watch(options: argparse.Namespace) -> int:
     folder = _folder(options)
     wanted = _tasks(options.task) if options.task else list(tasks.everything())
     print(f"Watching {folder}: save a file to check it; Ctrl-C ends.", flush=True)
-    with spmd.Launcher() as launcher:
+    with grader.launcher() as launcher:
         try:
             seen: dict[Task, int] = {}
             current = _unfinished(folder, wanted)

@@ -7,6 +7,7 @@ and in it an error of its own before a connection that a dead peer closed.
 
 from __future__ import annotations
 
+import inspect
 import json
 import secrets
 from collections.abc import Callable
@@ -21,6 +22,16 @@ DEADLINE = 10.0
 """Seconds that ranks have for all cases of a task; solutions need less than one."""
 
 PROGRAM = "from distlab.practice import bench\nbench.main({task!r}, {token!r})\n"
+
+
+PRELOAD = (
+    "torch.distributed",
+    "torch.nn.parallel",
+    "torch.utils.data",
+    "distlab.practice.bench",
+    "distlab.practice.tasks.replicas",
+)
+"""What the fork server imports: without torch._dynamo (see dynamo.py) it starts in a third."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,12 @@ class Trial:
     seconds: float
     ranks: tuple[RankReport, ...]
     left_behind: tuple[str, ...] = ()
+
+
+def launcher() -> spmd.Launcher:
+    """Start the fork server that checks need; close it, or use it as a context manager."""
+    takes_preload = "preload" in inspect.signature(spmd.Launcher).parameters
+    return spmd.Launcher(preload=PRELOAD) if takes_preload else spmd.Launcher()
 
 
 def check(

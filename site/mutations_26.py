@@ -142,7 +142,7 @@ MUTATIONS = (
     Mutation("static-graph", "never rebuilt", "else [4, 4, 4]", "else [1, 4, 4]"),
     Mutation("overlap-order", "no overlap at first", "for step in (1, 2):", "for step in (1,):"),
     Mutation("overlap", "overlap wins", '"overlapped", "flat",', '"flat", "overlapped",'),
-    Mutation("overlap", "latency makes naive lose", "alpha=0.01", "alpha=0.0"),
+    Mutation("overlap", "on this link buckets pay", "alpha=0.01", "alpha=0.05"),
     Mutation("overlap-events", "the order that ran", "overlap=True", "overlap=False"),
     Mutation("bucket-sizes", "the middle wins", "took.get) == 2", "took.get) == 1"),
     Mutation("unused-silent", "the first step is silent", "net[0](x)", "net[0](x) + 0 * net[1](x)"),

@@ -291,8 +291,8 @@ class RunningLab:
 @pytest.mark.parametrize(
     ("ranks", "method", "sent", "says"),
     [
-        (3, "spawn", "SIGKILL while starting", "rank 1 was killed by signal 9"),
-        (3, "forkserver", "SIGKILL while training", "rank 1 was killed by signal 9"),
+        (3, "spawn", "SIGKILL while starting", "rank 1 ended early: killed by SIGKILL"),
+        (3, "forkserver", "SIGKILL while training", "rank 1 ended early: killed by SIGKILL"),
         (3, "spawn", "SIGSTOP while starting", "rank 1 does not answer"),
         (3, "forkserver", "SIGSTOP while training", "rank 1 does not answer"),
         (1, "forkserver", "SIGSTOP while training", "rank 0 does not answer"),
@@ -308,10 +308,17 @@ def test_a_killed_or_stopped_rank_is_named(tmp_path, ranks, method, sent, says):
         assert lab.last_line().startswith(f"FAILED: {says}")
 
 
-def test_a_rank_that_raises_is_named_and_its_peers_are_not(tmp_path):
-    boom = "        if (rank, step) == (1, 2):\n            raise ValueError('boom')\n"
-    with RunningLab(tmp_path, 3, "forkserver", (STEP, boom + STEP)) as lab:
-        assert lab.last_line().startswith("FAILED: rank 1 raised ValueError: boom (")
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("raise ValueError('boom')", "raised ValueError: boom ("),
+        ("os._exit(0)", "ended early: exit status 0 ("),
+    ],
+)
+def test_a_rank_that_raises_or_exits_is_named_and_its_peers_are_not(tmp_path, does, says):
+    fault = f"        if (rank, step) == (1, 2):\n            {does}\n"
+    with RunningLab(tmp_path, 3, "forkserver", (STEP, fault + STEP)) as lab:
+        assert lab.last_line().startswith(f"FAILED: rank 1 {says}")
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
@@ -322,9 +329,12 @@ def test_nothing_survives_the_parent(tmp_path, method, end):
         family = descendants(lab.process.pid)
         assert set(lab.ranks()) < set(family)
 
-        lab.process.send_signal(end)
+        to = os.killpg if end == signal.SIGINT else os.kill  # Ctrl-C reaches the ranks, too
+        to(lab.process.pid, end)
 
-        assert lab.process.wait(10) == (-signal.SIGKILL if end == signal.SIGKILL else 130)
+        _, err = lab.process.communicate(timeout=10)
+        assert lab.process.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 130)
+        assert "Traceback" not in err
         lab.assert_nothing_left(family)
 
 

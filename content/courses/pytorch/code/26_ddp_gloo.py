@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import deque
 from datetime import timedelta
 from multiprocessing import connection, forkserver
 from pathlib import Path
@@ -163,7 +164,7 @@ def gather(net, p):
     return rows.view(p, -1)
 
 
-def train(rank, p, args):
+def train(rank, p, args, tell):
     """Train all ways side by side; return what the verdict needs."""
     data = make_data(p, args.seed)
     _, all_x, all_y = data.tensors
@@ -184,8 +185,8 @@ def train(rank, p, args):
     loss_before = F.mse_loss(reference(all_x), all_y).item()
     last_order, replays = None, 0
     for step, (epoch, k, (index, x, y)) in zip(range(args.steps), batches(loader), strict=False):
-        if PARENT and step % 100 == 0:
-            PARENT[0].send(("doing", f"training, step {step}"))
+        if step % 100 == 0:
+            tell(("doing", f"training, step {step}"))
         naive_step(nets[0], sgd[0], x, y)  # x (8, 8), y (8, 1): this rank's shard
         plain_step(nets[1], sgd[1], x, y)
         no_sync_step(nets[2], sgd[2], x, y)
@@ -227,13 +228,13 @@ def time_all_reduce():
     return sorted(seconds)[2]
 
 
-def worker(rank, p, args, **rendezvous):
+def worker(rank, p, args, tell, **rendezvous):
     """Be one rank; return what every rank found, in rank order."""
     torch.set_num_threads(1)  # p ranks share few cores
     torch.set_default_dtype(torch.float64)  # the question is algebra, not rounding
     limit = timedelta(seconds=GROUP_TIMEOUT)
     dist.init_process_group("gloo", rank=rank, world_size=p, timeout=limit, **rendezvous)
-    found = {"collectives": check_collectives(rank, p)} | train(rank, p, args)
+    found = {"collectives": check_collectives(rank, p)} | train(rank, p, args, tell)
     reports = [None] * p
     dist.all_gather_object(reports, found | {"seconds": time_all_reduce()})
     dist.barrier()  # nobody leaves while a peer still talks
@@ -287,22 +288,21 @@ def finish(args, reports, fault):
 
 # ---- Plumbing: starting ranks, watching them, naming the one that fails --------------------------
 
-PARENT = []  # a started rank's pipe to its parent
 ECHO = ("gloo/transport", "timed out", "timeout", "connection", "broken pipe")  # caused by a peer
 # A shell that outlives a killed parent: when its input ends it kills the ranks, removes the folder.
 GUARD = 'while read pid; do p="$p $pid"; done; kill -9 $p; sleep 1; rm -rf "$0"'
 
 
 def attempt(rank, args, tell, **rendezvous):
-    """Tell ("report", what all ranks found) or ("fault", (is echo, when, sentence, traceback))."""
+    """Tell ("report", what all ranks found) or ("fault", (is an echo, when, what, traceback))."""
     shown = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # gloo greets from C++, below sys.stdout
     try:
-        tell(("report", worker(rank, args.world_size, args, **rendezvous)))
+        tell(("report", worker(rank, args.world_size, args, tell, **rendezvous)))
     except BaseException as error:
-        sentence = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
-        echo = any(words in sentence.lower() for words in ECHO)
-        tell(("fault", (echo, time.monotonic(), sentence, traceback.format_exc())))
+        what = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+        echo = any(words in what.lower() for words in ECHO)
+        tell(("fault", (echo, time.monotonic(), what, traceback.format_exc())))
     finally:  # only now, for peers of a rank that has left fail at once
         os.dup2(shown, 1)
         if dist.is_initialized():
@@ -311,7 +311,6 @@ def attempt(rank, args, tell, **rendezvous):
 
 def run_rank(rank, folder, pipe, args):
     """Be a rank that the parent started."""
-    PARENT.append(pipe)
     pipe.send(("doing", "joining the group"))
     store = dist.FileStore(f"{folder}/store", args.world_size)  # as init_method="file://..." does
     attempt(rank, args, pipe.send, store=store)
@@ -319,15 +318,15 @@ def run_rank(rank, folder, pipe, args):
 
 def join_torchrun(args):
     """Be one of torchrun's ranks: all judge alike, rank 0 tells."""
-    rank, told = int(os.environ["RANK"]), []
+    rank, told = int(os.environ["RANK"]), deque(maxlen=1)
     attempt(rank, args, told.append)
-    [(kind, said)] = told
+    kind, said = told[0]
     if kind == "fault":
         time.sleep(5 * said[0])  # torchrun ends an echo meanwhile: the culprit has the last word
         print(said[3], file=sys.stderr)
         return finish(args, [], f"rank {rank} {said[2]}")
     if rank > 0:
-        sys.stdout = args.json = None
+        sys.stdout = args.json = None  # print() says nothing then
     return finish(args, said, "")
 
 
@@ -340,19 +339,23 @@ def run_ranks(args):
         multiprocessing.current_process()._config["tempdir"] = folder
         shell = ["sh", "-c", GUARD, folder]
         guard = subprocess.Popen(shell, stdin=subprocess.PIPE, stderr=-3, start_new_session=True)
-        try:
+        inform = guard.stdin.fileno()
+        on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # children keep that: one
+        try:  # sentence at Ctrl-C, from the parent
             if args.start_method == "forkserver":
                 context.set_forkserver_preload(["torch", "torch._dynamo"])  # SGD and DDP use dynamo
                 forkserver.ensure_running()
                 server = forkserver._forkserver._forkserver_pid
-                os.write(guard.stdin.fileno(), b"%d\n" % server)
+                os.write(inform, b"%d\n" % server)
+                signal.signal(signal.SIGINT, on_interrupt)
             for rank in range(args.world_size):
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=run_rank, args=(rank, folder, theirs, args))
                 process.start()
-                os.write(guard.stdin.fileno(), b"%d\n" % process.pid)
+                os.write(inform, b"%d\n" % process.pid)
                 theirs.close()  # so that a rank's end is the end of its pipe
                 ranks.append((process, ours))
+            signal.signal(signal.SIGINT, on_interrupt)
             return watch(ranks)
         finally:
             for process in multiprocessing.active_children():
@@ -364,41 +367,37 @@ def run_ranks(args):
             guard.wait()
 
 
-def how_it_ended(code):
-    """Say it for a rank that left no report."""
-    if code < 0:
-        return f"was killed by signal {-code} ({signal.strsignal(-code)})"
-    return f"exited with status {code} before it could report"
-
-
 def watch(ranks):
     """Wait until all ranks have reported or one has failed. Only silence has a time limit."""
-    reports, faults, open_pipes = {}, {}, {pipe: rank for rank, (_, pipe) in enumerate(ranks)}
+    reports, faults, pipes = {}, {}, {pipe: rank for rank, (_, pipe) in enumerate(ranks)}
     heard = [(time.monotonic(), "starting")] * len(ranks)
     while len(reports) < len(ranks):
-        for pipe in connection.wait(list(open_pipes), 0.5):
-            rank, process = open_pipes[pipe], ranks[open_pipes[pipe]][0]
+        for pipe in connection.wait(list(pipes), 0.5):
+            rank = pipes[pipe]
             try:
                 kind, said = pipe.recv()
             except EOFError:
-                process.join()
-                kind, said = "fault", (False, time.monotonic(), how_it_ended(process.exitcode), "")
-            if kind == "doing":
-                heard[rank] = time.monotonic(), said
-            else:
+                ranks[rank][0].join()
+                code = ranks[rank][0].exitcode
+                how = (
+                    f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+                )
+                kind, said = "fault", (False, time.monotonic(), f"ended early: {how}", "")
+            heard[rank] = time.monotonic(), said
+            if kind != "doing":
                 {"report": reports, "fault": faults}[kind][rank] = said
-                del open_pipes[pipe]
+                del pipes[pipe]
         echoes = all(echo for echo, *_ in faults.values())
-        patience = 15 if echoes and len(open_pipes) > 1 else 1  # seconds for others to fail, too
+        patience = 15 if echoes and len(pipes) > 1 else 1  # seconds for others to fail as well
         if faults and time.monotonic() > min(when for _, when, *_ in faults.values()) + patience:
             break
-        since, what = min((heard[rank] for rank in open_pipes.values()), default=(1e999, ""))
+        since, what = min((heard[rank] for rank in pipes.values()), default=(float("inf"), ""))
         if time.monotonic() > since + GROUP_TIMEOUT * (5 if what == "starting" else 1.1):
             break
     else:
         return reports[0], ""
-    if open_pipes and echoes:  # everybody else waited for one of these
-        rank = min(open_pipes.values(), key=lambda rank: heard[rank])
+    if pipes and echoes:  # everybody else waited for one of these
+        rank = min(pipes.values(), key=lambda rank: heard[rank])
         return [], f"rank {rank} does not answer: stopped or stuck ({heard[rank][1]})"
     rank = min(faults, key=lambda rank: faults[rank])
     print(faults[rank][3], file=sys.stderr, end="")
@@ -441,12 +440,11 @@ def parse():
             parser.error(f"--world-size {args.world_size} is not torchrun's {started}, drop it")
         args.world_size = started
     args.world_size = 2 if args.world_size is None else args.world_size
-    infinity = float("inf")
-    limits = {"world_size": (1, MAX_WORLD_SIZE), "steps": (1, infinity), "seed": (0, 2**32)}
-    for name, (low, high) in (limits | {"lr": (5e-324, sys.float_info.max)}).items():
-        value = getattr(args, name)
-        if not low <= value <= high:
-            parser.error(f"--{name.replace('_', '-')} {value} is not between {low} and {high}")
+    limits = {"world_size": (1, MAX_WORLD_SIZE), "steps": (1, float("inf")), "seed": (0, 2**32)}
+    for name, (low, high) in (limits | {"lr": (1e-300, 1e300)}).items():
+        if not low <= getattr(args, name) <= high:
+            option, value = name.replace("_", "-"), getattr(args, name)
+            parser.error(f"--{option} {value} is not between {low} and {high}")
     try:
         if args.json:
             args.json = args.json.resolve()

@@ -86,7 +86,7 @@ def _missing(folder: Folder) -> list[str]:
         sentences.append(f"Nothing was found of {ranks_text(folder.missing)}.")
     blind = [dump.rank for dump in folder.ranks if dump.calls is None]
     if blind:
-        sentences.append(f"No dump could be read of {ranks_text(blind)}, so nothing is said of it.")
+        sentences.append(f"No dump could be read of {ranks_text(blind)}: its calls are not known.")
     return sentences
 
 

@@ -37,7 +37,7 @@ MUTATIONS = (
     Mutation("store", "libuv is the default", "wait_for_workers=False", "use_libuv=False"),
     Mutation("subgroups", "pairs are consecutive", "group_size=2", "group_size=4"),
     Mutation("subgroups", "new_group sorts", "[-1, 0, -1, 1]", "[-1, 1, -1, 0]"),
-    Mutation("members-only", "the next new_group hangs", "if dist.get_rank() < 2:", "if True:"),
+    Mutation("members-only", "the next new_group hangs", "if rank < 2:", "if True:"),
     Mutation(
         "group-timeout",
         "a new group has its own",
@@ -208,6 +208,7 @@ MUTATIONS = (
         "if rank == 0:\n    dist.all_reduce(loss)",
         "if True:\n    dist.all_reduce(loss)",
     ),
+    Mutation("stacks", "a slow rank holds the others", "time.sleep(600)", "time.sleep(0)"),
     Mutation("slow-save", "longer than the timeout", "time.sleep(1.5)", "time.sleep(0)"),
     Mutation("detail", "dtypes are compared", "x.int() if rank else x", "x"),
     Mutation("detail", "shapes are compared", "torch.ones(3 + rank)", "torch.ones(3)"),

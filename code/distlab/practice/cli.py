@@ -98,7 +98,7 @@ def _tasks(name: str) -> list[Task]:
     found = [task for task in known if wanted == task.id or bare == task.stem]
     found = found or [task for task in known if wanted and task.id.startswith(f"{wanted}.")]
     if not found:
-        near = difflib.get_close_matches(name, [task.stem for task in known], 1)
+        near = difflib.get_close_matches(name, [task.stem for task in known], 1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         ids = f"{known[0].id} to {known[-1].id}"
         raise BadInput(f"there is no task {name!r}: tasks are {ids}.{hint} See: {COMMAND} list")
@@ -146,7 +146,7 @@ def show_list(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Check one task, or all in order up to the first that fails."""
     folder = _folder(options)
-    wanted = _tasks(options.task) if options.task else tasks.everything()
+    wanted = _tasks(options.task) if options.task is not None else tasks.everything()
     texts = [(task, _text(folder, task)) for task in wanted]
     with grader.launcher() as launcher:
         for task, text in texts:
@@ -186,7 +186,7 @@ def report(task: Task, verdict: Verdict) -> str:
 def watch(options: argparse.Namespace) -> int:
     """Check a task now and whenever a file changes; one fork server serves all checks."""
     folder = _folder(options)
-    wanted = _tasks(options.task) if options.task else list(tasks.everything())
+    wanted = list(tasks.everything()) if options.task is None else _tasks(options.task)
     print(f"Watching {folder}: save a file to check it; Ctrl-C ends.", flush=True)
     with grader.launcher() as launcher:
         try:

@@ -37,6 +37,7 @@ class Race:
     kinds:  tells what came of one run, in the words of the page: one entry a run, or one a rank
     runs:   how many times
     column: what the entries are counted in
+    files:  titles of other code blocks, to lay beside the program under their titles
     ranks, timeout, start: as in spmd.Program
     """
 
@@ -47,6 +48,7 @@ class Race:
     start: str = "fork"
     runs: int = 24
     column: str = "Runs"
+    files: tuple[str, ...] = ()
 
     def program(self) -> Program:
         """Return the program as the page shows it."""
@@ -57,6 +59,7 @@ class Race:
             timeout=self.timeout,
             start=self.start,
             shell="bash" if language == "bash" else "",
+            files=tuple((name, museum.shown_program(name)[1]) for name in self.files),
             waits=self.start == "fork" and language == "python",
         )
 
@@ -90,11 +93,11 @@ def exits(outcome: Outcome) -> list[str]:
 def restarts(outcome: Outcome) -> list[str]:
     """Tell whether torchrun's second attempt came up."""
     up = "attempt 1 is up" in outcome.ranks[0].stdout
-    return ["attempt 1 came up" if up else "attempt 1 failed to connect"]
+    return ["attempt 1 came up" if up else "attempt 1 did not come up"]
 
 
 FRESH = {"ranks": 2, "start": "fresh", "timeout": 120.0, "runs": 12, "column": "Processes"}
-SHELL = {"timeout": 240.0, "runs": 6}
+SHELL = {"timeout": 300.0, "runs": 12}
 RACES: dict[str, tuple[tuple[str, Race], ...]] = {
     "async": (("as shown", Race("async_race.py", means, ranks=2)),),
     "own-groups": (("as shown", Race("own_groups.py", sums, ranks=4, timeout=4.0)),),
@@ -105,7 +108,7 @@ RACES: dict[str, tuple[tuple[str, Race], ...]] = {
     ),
     "restart": (
         ("as shown", Race("restart.sh", restarts, **SHELL)),
-        ("fixed", Race("restart-fixed", restarts, **SHELL)),
+        ("fixed", Race("restart_fixed.sh", restarts, files=("restart.sh",), **SHELL)),
     ),
 }
 """For each tally the variants of its program, with their names in the table."""

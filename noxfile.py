@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import nox
@@ -46,6 +47,17 @@ def serve(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run every fence and every test that needs no browser (-- pytest's own arguments)."""
     session.run("pytest", "-m", "not browser", *session.posargs, env=prepare(session, "tests"))
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Open every page of public/ in Chromium: search, keyboard, axe, widths (builds it first)."""
+    env = prepare(session, "browser") | {"BROWSER_REQUIRED": "1"}
+    if not shutil.which("chromium") and shutil.which("apt-get") and os.geteuid() == 0:
+        session.run("apt-get", "-qq", "update", external=True)
+        session.run("apt-get", "-qq", "install", "--yes", "chromium", external=True)
+    session.run("mkdocs", "build", "--quiet", env=env)
+    session.run("pytest", "-m", "browser", *session.posargs, env=env)
 
 
 @nox.session

@@ -80,7 +80,8 @@ def test_data_cannot_end_the_script_it_stands_in():
 
     assert text.count("</script>") == 1
     assert "&lt;/script&gt;" in json.loads(Reader(text).scripts[0])["drawings"][0]
-    assert json.loads(Reader(markup.figure(**bare("</script>"))).scripts[0]) == "</script>"
+    for nasty in ("</script>", "</SCRIPT >", "<!--<script>", "\\</script>"):
+        assert json.loads(Reader(markup.figure(**bare(nasty))).scripts[0]) == nasty
 
 
 def bare(data):

@@ -189,7 +189,7 @@ def test_every_step_of_the_ring_is_pythons(shared, world_size):
         table = figure.locator("[data-live] table")
 
         assert rows(table) == [
-            [f"rank {rank}"]
+            [f"r{rank}"]
             + [f"{len(c)}{'↓' if (rank, n) in leaving else ''}" for n, c in enumerate(chunks)]
             for rank, chunks in enumerate(state)
         ]

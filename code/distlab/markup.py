@@ -157,9 +157,10 @@ def _text(value: object) -> str:
 
 
 def _side(column: Column) -> str:
-    return ' style="text-align:right"' if column.number else ""
+    return ' style="text-align:right;white-space:nowrap"' if column.number else ""
 
 
 def _json(data: object) -> str:
-    """Write JSON that cannot end the script element it stands in."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    """Write JSON that can neither end the script element it stands in nor open a comment there."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("</", "<\\/").replace("<!", "\\u003c!")

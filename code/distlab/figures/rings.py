@@ -27,8 +27,9 @@ def ring_all_reduce(world_size: int = 4) -> str:
         summary=f"All steps at once, for {world_size} ranks",
         static=static,
         data={p: _ring_data(p) for p in WORLD_SIZES},
-        caption="Ring all-reduce. Each cell is one rank's copy of one chunk; its number says how "
-        "many ranks are summed in it. Reduce-scatter adds what arrives, all-gather copies it.",
+        caption="Ring all-reduce. Rows are ranks, columns are chunks. A number says how "
+        "many ranks are summed in it; a thick frame, that it has just arrived; an arrow, that it "
+        "goes to the next rank now. Reduce-scatter adds what arrives, all-gather copies it.",
     )
 
 

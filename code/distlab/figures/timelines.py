@@ -103,7 +103,7 @@ def _drawn(case: TimelineCase, cases: Sequence[TimelineCase]) -> tuple[str, ...]
     )
     packed = f", buckets of {case.bucket}"
     return tuple(
-        f"<p><strong>{way}</strong></p>"
+        f'<p style="{markup.SMALL}"><strong>{way}</strong></p>'
         + plots.timeline(
             f"{way}, {case.source}, {case.link}{packed if way == DRAWN_WAYS[-1] else ''}",
             case.ways[way],

@@ -4,9 +4,9 @@ const VERBS = { reduce_scatter: ["reduce-scatter", "adds"], all_gather: ["all-ga
 
 const style = new CSSStyleSheet();
 style.replaceSync(`
-  ring-all-reduce table.data td { min-width: min(3.6em, 8.6vw); padding: .55em 0; text-align: center; }
-  ring-all-reduce table.data th { padding: .45em .5em .45em .2em; }
-  ring-all-reduce table.data thead th { text-align: center; padding-inline: .2em; }
+  .md-typeset ring-all-reduce table.data :is(th, td) { padding: .55em 0; text-align: center; }
+  .md-typeset ring-all-reduce table.data td { min-width: min(3.8em, 9vw); }
+  .md-typeset ring-all-reduce table.data th:first-child { padding-inline: .2em .6em; text-align: left; }
   ring-all-reduce td[data-arrived] { outline: 2.5px solid var(--fig-ink); outline-offset: -2.5px; }
   ring-all-reduce progress { vertical-align: middle; accent-color: var(--fig-1); }
 `);
@@ -58,12 +58,12 @@ function rows(ring, step) {
   const arrived = new Set((ring.sends[step - 1] ?? []).map(([, to, chunk]) => `${to} ${chunk}`));
   const leaving = new Set((ring.sends[step] ?? []).map(([from, , chunk]) => `${from} ${chunk}`));
   const head = document.createElement("thead");
-  head.append(row(["chunk", ...ring.states[step].map((_, chunk) => `c${chunk}`)].map(heading("col"))));
+  head.append(row(["rank", ...ring.states[step].map((_, chunk) => `c${chunk}`)].map(heading("col"))));
   const body = document.createElement("tbody");
   ring.states[step].forEach((chunks, rank) => {
     const cells = chunks.map((mask, chunk) =>
       cell(mask, chunks.length, arrived.has(`${rank} ${chunk}`), leaving.has(`${rank} ${chunk}`)));
-    body.append(row([heading("row")(`rank ${rank}`), ...cells]));
+    body.append(row([heading("row")(`r${rank}`), ...cells]));
   });
   return [head, body];
 }
@@ -83,7 +83,7 @@ function cell(mask, worldSize, arrived, leaving) {
   element.textContent = `${ranks.length}${leaving ? "↓" : ""}`;
   element.title = `sum of rank ${ranks.join(", ")}${arrived ? "; just arrived" : ""}${leaving ? "; sent next" : ""}`;
   element.toggleAttribute("data-arrived", arrived);
-  element.style.background = `linear-gradient(to right, ${stripes(ranks, worldSize)})`;
+  element.style.background = `linear-gradient(90deg, ${stripes(ranks, worldSize)})`;
   return element;
 }
 

@@ -55,7 +55,7 @@ def epochs(sharding: Sharding, count: int, *, set_epoch: bool = True) -> tuple[E
 
 
 def _sampler(sharding: Sharding, rank: int):
-    from torch.utils.data import DistributedSampler  # noqa: PLC0415 - arithmetic needs no torch
+    from torch.utils.data import DistributedSampler  # here, because arithmetic needs no torch
 
     return DistributedSampler(
         range(sharding.length),

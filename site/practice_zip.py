@@ -41,14 +41,14 @@ requires = ["setuptools>=64"]
 build-backend = "setuptools.build_meta"
 
 [project]
-name = "distlab-practice"
-version = "26.0"
+name = "practice"
+version = "26"
 description = "Exercises in distributed PyTorch, graded with real ranks"
 requires-python = ">=3.11"
 dependencies = ["torch>=2.8,<2.9"]
 
 [project.scripts]
-distlab-practice = "distlab.practice.cli:main"
+practice-26 = "distlab.practice.cli:main"
 
 [tool.setuptools]
 packages = [

@@ -265,22 +265,26 @@ def reset(options: argparse.Namespace) -> int:
         )
     progress = Progress.load(folder)
     for task in wanted:
-        _restore(folder, task)
+        kept = _restore(folder, task)
+        if kept:
+            print(f"{folder / task.file}: reset; your text is in {kept}")
         progress.passed.pop(task.id, None)
         progress.hints.pop(task.id, None)
     progress.save()
+    files = f"{len(wanted)} files are" if wanted[1:] else f"{wanted[0].file} is"
+    print(f"{files} in {folder.resolve().name}/ as at the beginning")
     return 0
 
 
-def _restore(folder: Path, task: Task) -> None:
+def _restore(folder: Path, task: Task) -> str:
+    """Write the original of a task; return the name under which another text was kept, or ""."""
     path, original = folder / task.file, (places.shipped("originals") / task.file).read_bytes()
-    if path.is_file() and path.read_bytes() != original:
-        kept = path.with_suffix(".py.bak")
+    kept = path.with_suffix(".py.bak")
+    changed = path.is_file() and path.read_bytes() != original
+    if changed:
         path.replace(kept)
-        print(f"{path}: reset; your text is in {kept.name}")
-    elif not path.is_file():
-        print(f"{path}: written")
     path.write_bytes(original)
+    return kept.name if changed else ""
 
 
 def solution(options: argparse.Namespace) -> int:

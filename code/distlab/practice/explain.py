@@ -117,7 +117,7 @@ def _failed(run: Trial, rank: RankReport) -> Finding:
     headline = {
         "value": f"{what} is not what it should be",
         "traffic": f"{what}: too many",
-        "stub": f"{task.label}, is not begun: {task.asks[0]} raises NotImplementedError",
+        "stub": f"not begun, {task.asks[0]} raises NotImplementedError",
         "raised": f"your code raised {what}",
         "lost": f"a connection broke: {what}",
         "library": f"{what}, which this task replaces",
@@ -226,8 +226,8 @@ def diagnosis(task: Task, given: object) -> Verdict | None:
     if given == task.answer:
         return None
     if given in ("?", "", None):
-        headline = f"{task.label}: set DIAGNOSIS to the letter of the cause"
+        headline = "not begun, set DIAGNOSIS to the letter of the cause"
         think = "Run it in your head on two ranks that differ, then choose a letter from the list."
         return Verdict(False, "stub", headline, think=think)
-    headline = f"{task.label}: the cause is not {given!r}"
+    headline = f"the cause is not {given!r}"
     return Verdict(False, "diagnosis", headline, think=task.hints[0])

@@ -235,6 +235,24 @@ def test_a_rank_without_any_dump_is_missed():
     assert "standing at /home/me/train.py:5 in main (work())" in told(folder)
 
 
+def test_what_a_file_says_is_shown_short_and_without_control_characters():
+    frames = [{"filename": "/home/\x1b[2J" + "x" * 5000, "line": 3, "name": "step"}]
+    text = told(folder_of([entry(1, frames=frames)], [entry(1, "broadcast", frames=[])]))
+
+    assert "\x1b" not in text
+    assert len(text) < 4000
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [((3,), "rank 3"), ((0, 3), "ranks 0 and 3"), ((0, 1), "ranks 0 and 1"),
+     ((0, 1, 2), "ranks 0-2"), ((0, 1, 2, 5), "ranks 0-2 and 5"),
+     ((0, 2, 3, 7, 8, 9), "ranks 0, 2, 3 and 7-9")],
+)  # fmt: skip
+def test_three_ranks_in_a_row_are_written_as_a_range(ranks, text):
+    assert report.ranks_text(ranks) == text
+
+
 # --- the command line ------------------------------------------------------------------------
 
 
@@ -348,12 +366,12 @@ def test_a_script_that_hangs_is_told_rank_by_rank(script, work, tmp_path, start)
 def test_a_rank_that_holds_the_interpreter_is_still_located(script, work, tmp_path):
     """No Python thread of it can run, so the stack comes from a signal handler in C."""
     path = script("""
-        import ctypes
+        import collections, itertools
         import torch, torch.distributed as dist
 
         dist.init_process_group("gloo")
         if dist.get_rank() == 1:
-            ctypes.PyDLL(None).sleep(600)
+            collections.deque(itertools.repeat(0), maxlen=0)  # an endless loop in C
         dist.barrier()
     """)
     args = ("--run", path, "--nproc", 2, "--after", 4)
@@ -408,6 +426,25 @@ def test_a_script_that_ends_before_its_time_is_said_to_have_ended(script, work, 
     assert done.returncode == FAILED
     assert "rank 1 failed first, saying: ValueError: bad sample 1234" in done.stdout
     assert "Look first at rank 1" in done.stdout
+
+
+def test_a_rank_that_crashes_makes_a_failed_script_and_no_stuck_one(script, work, tmp_path):
+    """Its peer, which waited, is ended seconds later and was not stuck at the appointed time."""
+    path = script("""
+        import os, time
+        import torch, torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        if dist.get_rank() == 1:
+            os.abort()
+        time.sleep(600)
+    """)
+    args = ("--run", path, "--nproc", 2, "--after", 60)
+    done = hangs(*args, cwd=work, TMPDIR=str(tmp_path / "tmp"))
+
+    assert done.returncode == FAILED, done.stdout + done.stderr
+    assert "rank 1: exit status -6" in done.stdout
+    assert "standing at project/train.py:7 in <module>" in done.stdout
 
 
 def test_a_script_that_is_slow_and_not_stuck_is_said_to_move(script, work, tmp_path):

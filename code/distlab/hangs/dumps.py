@@ -22,6 +22,12 @@ from pathlib import Path
 MAX_BYTES = 64 << 20
 """A file larger than this is no dump: the recorder keeps a bounded number of calls."""
 
+MOST = 256
+"""Of a call, so many tensors and frames are read: a pickle can name one list a million times."""
+
+LONGEST = 300
+"""Characters of a file's text that are shown."""
+
 # All that torch's pickler writes for plain data. Others import, call, or allocate what they like.
 PLAIN = (
     "PROTO STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE "
@@ -206,7 +212,7 @@ def read_calls(data: bytes) -> tuple[Call, ...]:
         raise DumpError("it is a pickle, and not of the Flight Recorder")
     try:
         entries = [_call(entry) for entry in dump.get("entries", []) if not entry["is_p2p"]]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         what = f"{type(error).__name__}: {error}"
         raise DumpError(f"an entry is not as torch 2.8 writes it ({what})") from error
     return tuple(entries)
@@ -217,14 +223,14 @@ def _call(entry: dict) -> Call:
         group=str(entry["process_group"][0]),
         seq=int(entry["collective_seq_id"]),
         op=str(entry["profiling_name"]).rpartition(":")[2],
-        inputs=tuple(tuple(map(int, sizes)) for sizes in entry["input_sizes"]),
-        outputs=tuple(tuple(map(int, sizes)) for sizes in entry["output_sizes"]),
-        dtypes=tuple(map(str, entry["input_dtypes"])),
+        inputs=tuple(tuple(map(int, sizes)) for sizes in entry["input_sizes"][:MOST]),
+        outputs=tuple(tuple(map(int, sizes)) for sizes in entry["output_sizes"][:MOST]),
+        dtypes=tuple(map(str, entry["input_dtypes"][:MOST])),
         done=bool(entry["retired"]) or entry["state"] == "completed",
         when=int(entry["time_created_ns"]),
         frames=tuple(
             Frame(str(frame["filename"]), int(frame["line"]), str(frame["name"]))
-            for frame in entry["frames"]
+            for frame in entry["frames"][:MOST]
         ),
     )
 
@@ -250,11 +256,19 @@ def read_standing(data: bytes) -> Standing:
                 for file, line, name, text in read["stack"]
             ),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         what = f"{type(error).__name__}: {error}"
         raise DumpError(f"it is not what distlab.hangs writes ({what})") from error
 
 
 def printable(text: str) -> str:
     """Return text without the control characters by which a file could steer a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    shown = "".join(char if char.isprintable() else "?" for char in text[:LONGEST])
+    return shown + "…" * (len(text) > LONGEST)

@@ -35,10 +35,18 @@ def wrap(text: str) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Return "rank 2" or "ranks 0, 1 and 3"."""
-    words = [str(rank) for rank in ranks]
+    """Return "rank 2", "ranks 0 and 3" or, of three in a row and more, "ranks 0-2 and 5"."""
+    rows: list[list[int]] = []
+    for rank in sorted(ranks):
+        if rows and rank == rows[-1][-1] + 1:
+            rows[-1].append(rank)
+        else:
+            rows.append([rank])
+    words = [f"{row[0]}-{row[-1]}" for row in rows if len(row) > 2]
+    words += [str(rank) for row in rows if len(row) < 3 for rank in row]
+    words.sort(key=lambda word: int(word.partition("-")[0]))
     if len(words) == 1:
-        return f"rank {words[0]}"
+        return f"rank{'s' * ('-' in words[0])} {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -64,7 +72,7 @@ def lines_text(lines: tuple[Frame, ...], note: str = "") -> str:
 
 def call_text(call: Call) -> str:
     """Return "all_reduce of [4] Float"."""
-    sizes = " and ".join(f"{list(size)}" for size in call.inputs[:3])
+    sizes = " and ".join(str(list(size)) if size else "a scalar" for size in call.inputs[:3])
     sizes += " and more" if len(call.inputs) > 3 else ""
     of = f" of {sizes} {printable(call.dtypes[0])}" if sizes and call.dtypes else ""
     return printable(call.op) + of
@@ -119,8 +127,8 @@ def _difference(folder: Folder, difference: Difference) -> str:
         text += f" {ranks_text(difference.absent).capitalize()} never arrived."
     for rank, left_out in difference.skipped.items():
         text += (
-            f" What rank {rank} issued follows {left_out.op} from {frame_text(left_out.lines[0])} "
-            f"on the others: rank {rank} left that call out."
+            f" What rank {rank} issued follows, on the others, the {printable(left_out.op)} from "
+            f"{lines_text(left_out.lines[:1])}: rank {rank} left that call out."
         )
     return text
 

@@ -61,25 +61,37 @@ def watched(
         # In the server's own folder, which it removes however this process ends.
         folder = launcher._root / "hangs"
         folder.mkdir()
-        orders = watch.Orders(
-            folder=str(folder),
-            after=after,
-            quiet=min(QUIET, after / 3),
-            script=str(script.resolve()),
-            args=args,
-            cwd=str(Path.cwd()),
-            alone=nproc is None,
-        )
+        orders = _orders(folder, script, args, alone=nproc is None, after=after)
         running = launcher.submit(_program(orders, 1 if nproc is None else nproc, start))
         while not (running.done() or _all_have_written(folder, after)):
             time.sleep(0.05)
-        outcome = running.result() if running.done() else None
         found = read_folder(folder)
+        if running.done() or not _still_there(found):
+            outcome = running.result()
+            found = read_folder(folder)
+        else:
+            outcome = None
         if keep:
             _keep(folder, keep)
+    there = _still_there(found)
     if outcome and nproc:
         found = with_stacks(found, outcome)
-    return _judge(found, outcome)
+    stuck = bool(there) or (outcome is not None and outcome.cause == "deadline")
+    return Watched(found, outcome, stuck, any(standing.moved for standing in there))
+
+
+def _orders(
+    folder: Path, script: Path, args: tuple[str, ...], *, alone: bool, after: float
+) -> watch.Orders:
+    return watch.Orders(
+        folder=str(folder),
+        after=after,
+        quiet=min(QUIET, after / 3),
+        script=str(script.resolve()),
+        args=args,
+        cwd=str(Path.cwd()),
+        alone=alone,
+    )
 
 
 def _program(orders: watch.Orders, ranks: int, start: str) -> spmd.Program:
@@ -136,7 +148,7 @@ def with_stacks(folder: Folder, outcome: spmd.Outcome) -> Folder:
     return dataclasses.replace(folder, ranks=tuple(dumps[rank] for rank in sorted(dumps)))
 
 
-def _judge(folder: Folder, outcome: spmd.Outcome | None) -> Watched:
-    standings = [dump.standing for dump in folder.ranks if dump.standing] + list(folder.others)
-    stuck = outcome is None or outcome.cause == "deadline" or any(not s.ended for s in standings)
-    return Watched(folder, outcome, stuck, stuck and any(s.moved for s in standings))
+def _still_there(folder: Folder) -> list[Standing]:
+    """Return the processes that had not ended at the appointed second."""
+    told = [dump.standing for dump in folder.ranks if dump.standing]
+    return [standing for standing in (*told, *folder.others) if not standing.ended]

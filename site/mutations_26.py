@@ -137,6 +137,7 @@ MUTATIONS = (
     Mutation(
         "rebuilt-order", "the observed order", 'net["a"](net["b"](x))', 'net["b"](net["a"](x))'
     ),
+    Mutation("first-bucket", "the constant is 1 MiB", "== 2**20", "== 25 * 2**20"),
     Mutation("first-bucket", "25 spelt out", "bucket_cap_mb=cap", "bucket_cap_mb=None"),
     Mutation("static-graph", "one iteration later", "[1, 1, 4] if", "[1, 4, 4] if"),
     Mutation("static-graph", "never rebuilt", "else [4, 4, 4]", "else [1, 4, 4]"),

@@ -16,7 +16,7 @@ NO_CLAIM = re.compile(  # digits that assert nothing: code, math, addresses, sec
     r"`[^`\n]+`|\$[^$\n]+\$|\]\([^)\n]*\)|^\s*\d+\. |26\.\d+|[Mm]odule \d+|PyTorch 2\.8\.0|\b2\.8\b"
     r"|Python 3\.11 to 3\.13|FSDP2|\{#[\w-]+\}|<[^>\n]*>|\b[Ee]t al\. \d{4}"
 )
-ASKS = re.compile(r"\*\*(Question|Predict|Break it|Your turn)|\?$|^\d\. ")  # the reader is to answer
+ASKS = re.compile(r"\*\*(Question|Predict|Break it|Your turn)|\?$|^\d\. ")  # not claims
 SECTIONS = (
     "One script, N processes",
     "Process groups and rendezvous",

@@ -34,6 +34,16 @@ def close_shared_launcher() -> None:
         _shared = None
 
 
+def used_files(root: Path) -> list[Path]:
+    """Return every file that a fence might use: the library with its data, the labs."""
+    return [
+        path
+        for folder in ("code", "content")
+        for kind in ("*.py", "*.json")
+        for path in (root / folder).rglob(kind)
+    ]
+
+
 @dataclass(frozen=True)
 class Execution:
     """One fence, executed: an entry of executions.json."""
@@ -52,8 +62,8 @@ class Executor:
     def __init__(self, root: Path, *, fresh: bool = False) -> None:
         """Start nothing: a build whose fences are all cached imports no torch."""
         self.links = tuple((name, str(root / name)) for name in FOLDERS if (root / name).exists())
-        sources = [path for name in ("code", "content") for path in (root / name).rglob("*.py")]
-        self.cache = Cache(Path(os.environ.get("FENCE_CACHE", root / ".cache/fences")), sources)
+        folder = Path(os.environ.get("FENCE_CACHE", root / ".cache/fences"))
+        self.cache = Cache(folder, used_files(root))
         self.fresh = fresh
         self.submitted: dict[str, Future[Outcome]] = {}
 

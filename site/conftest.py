@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from distlab import spmd
 from distlab.spmd import processes
 from site_copy import Site

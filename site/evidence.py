@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
-import page_extension
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.treeprocessors import Treeprocessor
+
+import page_extension
 
 MARK = r"\[\[(?P<kind>[a-z-]+)(?::(?P<name>[\w.-]+))?\]\]"
 SOURCE_MARK = re.compile(r"\[\[src:([\w.-]+)\]\]")

@@ -13,15 +13,16 @@ import re
 import traceback
 from functools import partial
 
-import downloads
 import pygments
 import pygments.formatters
 import pygments.lexers
+from markdown_exec import base_format, formatters
+from markupsafe import Markup
+
+import downloads
 from distlab import fences, texts
 from distlab.executor import Execution, Executor
 from distlab.fences import Fence, Problem
-from markdown_exec import base_format, formatters
-from markupsafe import Markup
 
 LANGUAGES = (*fences.PYTHON, *fences.SHELLS)
 TOKEN = "distlab-output-{}-{}"  # noqa: S105 -- a placeholder, not a secret

@@ -19,13 +19,14 @@ ROOT = Path(__file__).parents[1]
 PATHS = [str(ROOT / "code"), str(ROOT / "site")]
 sys.path[:0] = PATHS
 
+from mkdocs.exceptions import PluginError  # noqa: E402
+
 import downloads  # noqa: E402
 import fence_formatter  # noqa: E402
 import page_extension  # noqa: E402
 from distlab import executor, gate  # noqa: E402
 from distlab.fences import Problem  # noqa: E402
 from distlab.spmd import processes  # noqa: E402
-from mkdocs.exceptions import PluginError  # noqa: E402
 
 CONTENT = ROOT / "content"
 EXTENSIONS = ("page_extension", "evidence")

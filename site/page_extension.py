@@ -15,11 +15,12 @@ from __future__ import annotations
 import html
 import re
 
-import glossary
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.postprocessors import Postprocessor
 from math_core import LatexError, LatexToMathML
+
+import glossary
 
 ARITHMATEX = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\s*\\[(\[](?P<tex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL

@@ -13,8 +13,9 @@ import os
 import re
 from pathlib import Path
 
-import browser_site
 import pytest
+
+import browser_site
 from browser_site import Setting, faults, reader, visit
 
 ROOT = Path(__file__).parent.parent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import browser_site
 import pytest
+
+import browser_site
 from browser_site import Setting, faults, reader, visit
 from conftest import Site
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from conftest import eventually, processes_with
 from site_copy import ROOT, Site
 

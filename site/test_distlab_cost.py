@@ -1,6 +1,7 @@
 """Scaling arithmetic against module 26's worked example, nccl-tests' definitions and ring bytes."""
 
 import pytest
+
 from distlab import cost, ring
 
 EXAMPLE = cost.Case()

@@ -4,6 +4,7 @@ import json
 from html.parser import HTMLParser
 
 import pytest
+
 from distlab import figures, markup, recording, timeline
 
 LAYERS = tuple(timeline.Layer(f"layer {n}", 1e-3, 2**20) for n in range(3))

@@ -1,6 +1,7 @@
 """The slow link under a real DDP step: schedule and averages, on real ranks."""
 
 import pytest
+
 from distlab import overlap
 from distlab.spmd import Launcher, Program
 from distlab.timeline import Layer, Link

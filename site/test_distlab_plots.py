@@ -8,6 +8,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+
 from distlab import collectives, cost, plots, ring, spmd, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"

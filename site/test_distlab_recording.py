@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+
 from distlab import recording, timeline
 
 KEPT = recording.load()

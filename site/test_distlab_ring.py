@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+
 from distlab import ring
 
 WORLD_SIZES = range(1, 10)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+
 from distlab import sampling
 from distlab.sampling import Sharding
 

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+
 from distlab import timeline
 from distlab.timeline import Layer, Link, Span
 

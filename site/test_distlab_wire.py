@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+
 from distlab import wire
 
 pytestmark = pytest.mark.skipif(not wire.available(), reason="the TCP byte counter is Linux's")

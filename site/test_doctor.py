@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from distlab.doctor import __main__ as doctor
 from distlab.doctor import checks
 from distlab.doctor.checks import Check

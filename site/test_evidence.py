@@ -1,9 +1,10 @@
 """Marks behind claims: what an author may write, and what becomes of it."""
 
-import evidence
 import markdown
-import page_extension
 import pytest
+
+import evidence
+import page_extension
 
 PAGE = """# A page
 

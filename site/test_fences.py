@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from distlab import fences, texts
 from distlab.fences import FenceError, judge, read_header
 from distlab.spmd import Outcome, RankOutcome

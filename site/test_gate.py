@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from distlab import gate
 
 GOOD = '\n```python exec="on" id="good"\nprint("fine")\n```\n'

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from distlab.hangs import compare, dumps, report
 from distlab.hangs.__main__ import FAILED, FINE, MOVING, STUCK, UNUSABLE
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import yaml
+
 from site_copy import ROOT
 
 HERE = "site/ and code/ share their names with modules of the standard library"

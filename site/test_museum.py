@@ -8,9 +8,10 @@ import re
 import time
 from dataclasses import dataclass
 
+import pytest
+
 import museum
 import museum_tally
-import pytest
 from distlab.executor import Execution, Executor, close_shared_launcher
 from museum import Exhibit
 from museum_expected import BROKEN, FIXED

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+from markdown import Markdown
+
 import glossary
 import page_extension
-import pytest
 import subset_math_font
-from markdown import Markdown
 
 EXTENSIONS = [
     "attr_list",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from distlab import executor, gate
 from site_copy import ROOT
 

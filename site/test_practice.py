@@ -7,6 +7,7 @@ import runpy
 from collections import Counter
 
 import pytest
+
 from distlab.practice import cli, grader, tasks
 from distlab.practice.places import IN_REPOSITORY
 

@@ -11,8 +11,9 @@ import time
 import zipfile
 from pathlib import Path
 
-import practice_zip
 import pytest
+
+import practice_zip
 from conftest import eventually, processes_with
 from distlab.practice import cli, grader, places, tasks
 from distlab.practice.places import IN_REPOSITORY

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from distlab import spmd
 from test_pytorch_26_ddp_gloo import LAB, run
 

@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-import evidence
 import pytest
+
+import evidence
 from mutations_26 import MUTATIONS
 
 PAGE = Path(__file__).parents[1] / "content/courses/pytorch/26_ddp_gloo.md"

@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
 from conftest import eventually, processes_with
 from distlab import spmd, texts
 from distlab.spmd import Program, rank

@@ -12,8 +12,9 @@ from itertools import product
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import browser_site
 import pytest
+
+import browser_site
 from browser_site import Setting, faults, reader, visit
 from distlab import cost, figures, markup, ring, sampling, timeline
 from distlab.figures import samplers

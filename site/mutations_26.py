@@ -233,7 +233,7 @@ MUTATIONS = (
         "    dist.all_reduce(inbox)\n",
     ),
     # 26.12
-    Mutation("scaling", "it outlasts backward at 1024", "2048, 1024)", "2048, 2048)"),
+    Mutation("scaling", "it outlasts backward at 1024", "even, 1024)", "even, 2048)"),
     Mutation("scaling", "1.86 GiB", "2**30", "1e9"),
     Mutation(
         "scaling", "7 % of the compute", "t.communication, t.compute", "t.communication, t.backward"

@@ -330,11 +330,11 @@ def test_what_cannot_be_done_gets_a_sentence_and_status_2(tmp_path, args, says):
 
 
 STUCK_SCRIPT = """
-    import sys, time
+    import sys, time; from datetime import timedelta
     import torch, torch.distributed as dist
     from helper import reduce_mean
 
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(minutes=int(open("minutes").read())))
     reduce_mean(torch.ones(2))
     if dist.get_rank() == int(sys.argv[1]):
         time.sleep(600)
@@ -351,8 +351,9 @@ HELPER = """
 
 @pytest.mark.parametrize("start", ["fork", "fresh"])
 def test_a_script_that_hangs_is_told_rank_by_rank(script, work, tmp_path, start):
-    """Its own imports work, its path is relative to where the command was given."""
+    """Its own imports work; its path and its files are found from where the command was given."""
     script(HELPER, "helper.py")
+    (work / "minutes").write_text("30")
     after = 6 if start == "fork" else 25
     args = ("--run", script(STUCK_SCRIPT), "--nproc", 3, "--after", after, "--start", start)
     done = hangs(*args, "--keep", "kept", "--", 1, cwd=work, TMPDIR=str(tmp_path / "tmp"))

@@ -12,7 +12,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -104,7 +103,6 @@ def try_out(line: str, script: str = "train.py", limit: float = TRY_LIMIT) -> tu
 
 def main(argv: list[str] | None = None) -> int:
     """Print the table and the command, and return the exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     about, _, status = __doc__.partition("\n\nExit status")
     parser = argparse.ArgumentParser(
         prog="python -m distlab.doctor",

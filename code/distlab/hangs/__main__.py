@@ -28,7 +28,6 @@ MAX_AFTER = 3600.0
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = _parser().parse_args(argv)
     try:
         if options.run:

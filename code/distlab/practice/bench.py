@@ -80,7 +80,7 @@ class Bench:
             timeout=timedelta(hours=1),  # the run's own deadline comes first, and shows stacks
         )
         dynamo.stand_in()
-        self.record = Recorder(str(Path.cwd() / task.file))
+        self.record = Recorder(str(Path.cwd() / task.file), self._dropped)
         self.answer = types.ModuleType("answer")
         self._case = 0
         self._across: list[tuple[object, Callable[[list], None]]] = []
@@ -189,6 +189,9 @@ class Bench:
             return
         fields |= {"event": event, "case": self._case, "time": time.monotonic()}
         os.write(self._out, f"\n{self._token} {json.dumps(fields)}\n".encode())
+
+    def _dropped(self, call: Call) -> None:
+        self._report("dropped", name=f"dist.{call.name}", line=call.line)
 
     def done(self) -> None:
         """Report that every case has passed here."""

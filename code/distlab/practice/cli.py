@@ -51,6 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (spmd.LauncherError, OSError) as error:
         print(f"practice: the grader could not work here: {error}", file=sys.stderr)
         return 3
+    except Exception as error:  # a traceback of ours would be taken for one of the answer's
+        what = f"{type(error).__name__}: {error}"
+        print(f"practice: the grader itself failed, please report it: {what}", file=sys.stderr)
+        return 3
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -44,6 +44,8 @@ ERRORS = (
      "so there must be one per dtype."),
     ("invalid for input of size", "The pieces are cut in another order, or in other sizes, than "
      "they were packed."),
+    ("must match the size of tensor", "Two shapes do not fit. Is one kept from an earlier "
+     "step, under a place where another parameter stands now?"),
     ("empty parameter list", "This rank got no parameter at all. There can be more ranks than "
      "parameters: what shall such a rank do?"),
     ("a leaf Variable that requires grad", "Autograd records what you do to parameters: work under "
@@ -175,6 +177,9 @@ def _left_behind(run: Trial) -> Finding:
 
 
 def _hang(run: Trial, stuck: list[RankReport]) -> Finding:
+    dropped = [event for rank in run.ranks for event in rank.events if event["event"] == "dropped"]
+    if dropped:
+        return _dropped(run, stuck, dropped[0])
     back = [rank for rank in run.ranks if rank.returned and not _lost(rank)]
     computing = [r for r in stuck if not (_lost(r) or _communication(r))]
     details = [("where", f"{len(run.ranks)} ranks, in the case: {stuck[0].case[1]}")]
@@ -193,6 +198,16 @@ def _hang(run: Trial, stuck: list[RankReport]) -> Finding:
     return "hang", headline, tuple(details), think
 
 
+def _dropped(run: Trial, stuck: list[RankReport], event: dict) -> Finding:
+    headline = f"{event['name']} on line {event['line']} was started and never awaited"
+    details = [_where(run, stuck)]
+    for rank in stuck:
+        details += _stands(run, rank)
+    think = "Its Work was thrown away, and the message with it: a peer waits for it now. Keep the "
+    think += "Work that an asynchronous call returns, and call wait()."
+    return "unawaited", headline, tuple(details), think
+
+
 def _communication(rank: RankReport) -> str:
     """Return the function of torch.distributed in which a rank stood, or ""."""
     frames = FRAME.findall(rank.outcome.stack)
@@ -208,7 +223,8 @@ def _communication(rank: RankReport) -> str:
 
 def _stands(run: Trial, rank: RankReport) -> tuple[tuple[str, str], ...]:
     if _lost(rank):
-        return ((f"rank {rank.outcome.rank}", rank.failure["got"].splitlines()[-1]),)
+        stood = rank.failure["got"].splitlines() or ["came back, and lost its peer"]
+        return ((f"rank {rank.outcome.rank}", stood[-1]),)
     lines = run.text.splitlines()
     for path, number, name in FRAME.findall(rank.outcome.stack):
         if path.endswith(f"/{run.task.file}") and int(number) <= len(lines):

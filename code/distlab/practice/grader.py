@@ -83,7 +83,8 @@ class RankReport:
     @property
     def returned(self) -> bool:
         """Whether the answer had come back from the last case, well or not."""
-        return bool(self.events) and self.events[-1]["event"] == "returned"
+        number = self.case[0]
+        return any(e["event"] == "returned" and e["case"] == number for e in self.events)
 
 
 @dataclass(frozen=True)

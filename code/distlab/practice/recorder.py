@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -46,9 +46,9 @@ class Call:
 class Watched:
     """A Work that notes when it was awaited; everything else goes to the real one."""
 
-    def __init__(self, work: dist.Work, call: Call) -> None:
-        """Stand in for `work`."""
-        self._work, self._call = work, call
+    def __init__(self, work: dist.Work, call: Call, dropped: Callable[[Call], None]) -> None:
+        """Stand in for `work`; `dropped` is called if it is thrown away without a wait()."""
+        self._work, self._call, self._dropped = work, call, dropped
 
     def wait(self, *args: object, **kwargs: object) -> bool:
         """Wait for the call, like Work.wait."""
@@ -69,13 +69,17 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._work, name)
 
+    def __del__(self) -> None:
+        if not self._call.awaited:
+            self._dropped(self._call)
+
 
 class Recorder:
     """The calls of one rank, in order, and the marks that a task puts between them."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, dropped: Callable[[Call], None]) -> None:
         """Wrap torch.distributed; `path` is the learner's file, whose lines are noted."""
-        self.path = path
+        self.path, self.dropped = path, dropped
         self.log: list[Call | str] = []
         self.processes: list[tuple[str, int]] = []
         self.listening = False
@@ -137,7 +141,7 @@ class Recorder:
                 self._inside -= 1
             if call.is_async and isinstance(result, dist.Work):
                 call.awaited = False
-                return Watched(result, call)
+                return Watched(result, call, self.dropped)
             return result
 
         # Both names: P2POp compares with the functions of the module that defines it.

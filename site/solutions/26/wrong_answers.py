@@ -217,6 +217,11 @@ RING = (
     _one("2", "forgets the all-gather", "        mine.copy_(exchange(chunks[(rank + 1 - step)"
          " % world], mine))", "        pass", "value",
          "is each partial sum passed on exactly once"),
+    _one("2", "rounds on the way", "mine.copy_(exchange(chunks[(rank + 1 - step) % world], mine))",
+         "mine.copy_(exchange(chunks[(rank + 1 - step) % world], mine) * (1 + 1e-6 * rank))",
+         "replicas", "Each chunk's sum must be finished on one rank"),
+    _one("2", "keeps its Works for later", "    work.wait()\n",
+         "    globals().setdefault('kept', []).append(work)\n", "unawaited", "never awaited"),
     _one("2", "does not wait for isend", "    work.wait()\n", "", "unawaited", "never awaited"),
     _one("2", "sends to the left", SENDS, "    work = dist.isend(outgoing, (rank - 1) % world)\n",
          "hang", "In a ring every rank has something to send", 3),
@@ -224,6 +229,12 @@ RING = (
 
 SHARE = "            share.copy_(parameter.grad).mul_(num_tokens / total.item())\n"
 TOTAL = "    dist.all_reduce(total)\n"
+
+OWN_ORDER = (
+    "{indent}parts = [torch.empty_like({tensor}) for _ in range(dist.get_world_size())]\n"
+    "{indent}dist.all_gather(parts, {tensor})\n"
+    "{indent}{tensor} = sum(parts[dist.get_rank() :] + parts[: dist.get_rank()])\n"
+)
 
 TOKENS = (
     _one("3", "takes the plain mean", "num_tokens / total.item()", "1 / dist.get_world_size()",
@@ -241,6 +252,8 @@ TOKENS = (
          "Does the number of your calls depend on", 3),
     _one("3", "gives frozen parameters zeros", "        if not parameter.requires_grad:\n"
          "            continue\n", "", "rule", "leave its grad None"),
+    _one("3", "adds up in its own order", "        dist.all_reduce(share)\n", OWN_ORDER.format(
+         indent=" " * 8, tensor="share"), "replicas", "are rounded differently", 3),
     _one("3", "keeps the total to itself", TOTAL, "", "value", "nothing was weighed"),
 )  # fmt: skip
 
@@ -265,6 +278,9 @@ NAIVE = (
     ), "rule", "A frozen parameter takes no part"),
     WrongAnswer("4", "trips over None", ((f"            if parameter.grad is None:\n{FILL}", ""),),
                 "raised", "Ranks may differ in which ones those are"),
+    _one("4", "adds up in its own order", "            dist.all_reduce(parameter.grad)\n",
+         OWN_ORDER.format(indent=" " * 12, tensor="parameter.grad"), "replicas",
+         "are rounded differently", 3),
     _one("4", "averages a copy", "            dist.all_reduce(parameter.grad)\n",
          "            dist.all_reduce(parameter.grad.clone())\n", "value", "written to a copy"),
     _one("4", "divides by the users", "div_(dist.get_world_size())", "div_(count)", "value",
@@ -295,6 +311,8 @@ FLAT = (
          "No rank used this parameter, so its grad stays None"),
     _one("5", "leaves the sum", "            flat.div_(dist.get_world_size())\n", "", "value",
          "This is the sum over the ranks"),
+    _one("5", "waits for everybody", REDUCE, "            dist.barrier()\n" + REDUCE, "traffic",
+         "one for the flags is enough"),
     _one("5", "sends everything twice", REDUCE, REDUCE.replace("flat", "flat.repeat(2)") + REDUCE,
          "traffic", "pack those of one dtype together"),
     _one("5", "pads the flat tensor", "for p in parameters])\n            dist.all_reduce(flat)\n",
@@ -331,6 +349,10 @@ OVERLAPPED = (
          "        for i in range(len(self.buckets)):\n            if i not in self.started:\n"
          "                self._launch(i)\n"),
     ), "hang|signal", "Ranks start their buckets in different orders"),
+    _one("6", "pads its buckets", LAUNCH, "        twice = torch.cat([flat, flat])\n"
+         "        work = dist.all_reduce(twice, async_op=True)\n"
+         "        self.flying.append((twice[: len(flat)], work))\n", "traffic",
+         "Is a bucket launched twice?"),
     _one("6", "does not wait", "            work.wait()\n", "", "unawaited", "never awaited"),
     _one("6", "never launches the unfilled",
          "        while len(self.flying) < len(self.buckets):\n            self._launch()\n",
@@ -385,6 +407,23 @@ SAMPLER = (
     _one("8", "is DistributedSampler", "        order = list(range(self.length))\n",
          "        torch.utils.data.DistributedSampler(range(9), 1, 0)\n"
          "        order = list(range(self.length))\n", "library", "it is what this task rebuilds"),
+    _one("8", "counts from 1", "generator=generator).tolist()",
+         "generator=generator).add(1).tolist()", "rule", "there are indices that do not exist"),
+    _one("8", "shuffles, then pads with one sample", "order[i % self.length]",
+         "order[0 if self.shuffle and i >= self.length else i % self.length]", "rule",
+         "Repeat the whole order from its beginning", 4),
+    _one("8", "keeps one generator", f"torch.Generator().{SEED}",
+         f"self.__dict__.setdefault('kept', torch.Generator().{SEED})", "rule",
+         "One epoch has one order"),
+    _one("8", "counts its epochs", "        self.epoch = epoch", "        self.epoch += epoch + 1",
+         "rule", "a resumed run repeats it"),
+    _one("8", "ignores the seed", SEED, "manual_seed(self.epoch)", "rule",
+         "The seed must change the permutation"),
+    _one("8", "shuffles from epoch 1 on", "if self.shuffle:", "if self.shuffle and self.epoch:",
+         "rule", "shuffle=True gave the plain order"),
+    _one("8", "ranks part in epoch 1", SEED,
+         "manual_seed(self.seed * 1_000_003 + self.epoch * (1 + self.rank))", "rule",
+         "100 samples, epochs"),
     _one("8", "cuts blocks", "range(self.rank, len(self) * self.world, self.world)",
          "range(self.rank * len(self), (self.rank + 1) * len(self))", "rule",
          "place i of the data set's order goes to rank i % p"),
@@ -404,6 +443,13 @@ POWERSGD = (
          "averaged(matrix @ basis)", "value", "if P is orthonormal when Q is computed"),
     _one("9", "divides by a norm of 0", "averaged(matrix @ basis)",
          "averaged(matrix @ basis / matrix.norm())", "value", "There is nan in it"),
+    _one("9", "rounds on each rank", "    dist.all_reduce(tensor)\n",
+         "    dist.all_reduce(tensor)\n    tensor.mul_(1 + 1e-9 * dist.get_rank())\n", "replicas",
+         "All ranks must compute the same P and Q"),
+    WrongAnswer("9", "keeps errors by place", (
+        ("for gradient, parameter in zip(bucket.gradients(), bucket.parameters(), strict=True):",
+         "for parameter, gradient in enumerate(bucket.gradients()):"),
+    ), "raised", "under a place where another parameter stands now"),
     _one("9", "the Future holds a list", "set_result(bucket.buffer())",
          "set_result([bucket.buffer()])", "rule", "the Future holds something else"),
     _one("9", "returns the tensor", "    return future\n", "    return bucket.buffer()\n", "rule",
@@ -435,6 +481,15 @@ ZERO = (
          "        self.params = list(params)\n", "library", "it is what this task rebuilds"),
     _one("10", "sends from rank 0", "src=self.owner[p]", "src=0", "value",
          "the owner of this parameter has to send it"),
+    _one("10", "steps small ones everywhere", "if self.owner[p] == dist.get_rank()]",
+         "if self.owner[p] == dist.get_rank() or p.numel() < 10]", "traffic",
+         "Each parameter has one owner", 4),
+    _one("10", "sends three times", "            for p in self.params\n            if p.grad",
+         "            for p in self.params * 3\n            if p.grad", "traffic",
+         "Each parameter is to be sent once, by its owner"),
+    _one("10", "touches what has arrived", "            work.wait()\n", "            work.wait()\n"
+         "        for p in self.params:\n            p.data.mul_(1 + 1e-13 * dist.get_rank())\n",
+         "replicas", "Owners must send the bits they computed"),
     _one("10", "does not wait", "            work.wait()", "            pass", "unawaited",
          "never awaited"),
 )  # fmt: skip
@@ -448,6 +503,13 @@ BUGS = (
          "may hold numbers of another rank's next call"),
     _one("11.2", "does not wait", "        work.wait()", "        pass", "unawaited",
          "An asynchronous call returns before its data has moved"),
+    _one("11.2", "forgets to divide", "tensor / dist.get_world_size()", "tensor", "value",
+         "Start all, then wait for each, then divide"),
+    _one("11.2", "gives up the overlap",
+         "    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]\n"
+         "    for work in works:\n        work.wait()\n",
+         "    for tensor in tensors:\n        dist.all_reduce(tensor)\n", "rule",
+         "the reductions do not overlap any more"),
     _one("11.2", "waits at once", "dist.all_reduce(tensor, async_op=True) for",
          "dist.all_reduce(tensor) for", "raised", "Something is None here"),
     _one("11.3", "keeps reduce_scatter", "    maximum = values.clone()\n",
@@ -468,6 +530,8 @@ BUGS = (
          "as many as the rank with most batches has", 3),
     _one("11.7", "sends nothing", "        dist.broadcast(tensor.data, src=0)", "        pass",
          "value", "nobody sent it the checkpoint's"),
+    _one("11.7", "makes new tensors", "load_state_dict(checkpoint)",
+         "load_state_dict(checkpoint, assign=True)", "rule", "copy into them"),
     _one("11.8", "receives into one tensor",
          "[torch.empty_like(embeddings) for _ in range(dist.get_world_size())]",
          "[torch.empty_like(embeddings)] * dist.get_world_size()", "value",

@@ -183,7 +183,10 @@ def train(
                 each_step(model)
             optimizer.step()
             mirror.step()
-            think = "Every rank must end up with the very same gradient, bit for bit."
+            think = (
+                "Every rank needs the very same gradient, bit for bit: numbers added in another "
+            )
+            think += "order on each rank are rounded differently."
             bench.identical("the parameters after the step", list(model.parameters()), think)
 
 

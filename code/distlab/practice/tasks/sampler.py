@@ -89,10 +89,11 @@ def _epochs(bench) -> None:
     sampler.set_epoch(0)
     think = "Going back to epoch 0 must bring back its order: a resumed run repeats it."
     bench.require(list(sampler) == first, "epoch 0 has another order the second time", think)
+    think = "shuffle=True has to mean another order than the data set's, in every epoch."
+    bench.require(sorted(first) != first, "shuffle=True gave the plain order", think)
     other = list(bench.answer.ShardedSampler(100, shuffle=True, seed=4))
     think = "The seed must change the permutation."
     bench.require(other != first, "seeds 3 and 4 give one order", think)
-    bench.require(sorted(first) != first, "shuffle=True gave the plain order", think)
     bench.across(second, lambda every: _union(bench, 100, every))
 
 

@@ -80,8 +80,15 @@ def _zip(path: Path, lab: Path, files: dict[str, str], root: Path) -> None:
     content["requirements.txt"] = b"torch==2.8.0\nnumpy\n"
     content["constraints.txt"] = (root / "constraints.txt").read_bytes()
     content["README.txt"] = README.format(module=lab.stem).encode()
+    write_zip(path, lab.stem, content)
+
+
+def write_zip(path: Path, folder: str, content: dict[str, bytes]) -> None:
+    """Write files (name in `folder`, bytes) as a zip whose bytes depend on nothing else."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(content.items()):
-            info = zipfile.ZipInfo(f"{lab.stem}/{name}", EPOCH)
+            info = zipfile.ZipInfo(f"{folder}/{name}", EPOCH)
             info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
             archive.writestr(info, data)

@@ -24,6 +24,7 @@ from mkdocs.exceptions import PluginError  # noqa: E402
 import downloads  # noqa: E402
 import fence_formatter  # noqa: E402
 import page_extension  # noqa: E402
+import practice_zip  # noqa: E402
 from distlab import executor, gate  # noqa: E402
 from distlab.fences import Problem  # noqa: E402
 from distlab.spmd import processes  # noqa: E402
@@ -103,6 +104,8 @@ def _place(problem: Problem) -> tuple[str, int]:
 def on_post_build(config):
     """Write the downloads, and what was executed: beside the pages, because it holds times."""
     downloads.write(build.executions.values(), ROOT, Path(config.site_dir))
+    if (CONTENT / "courses/pytorch/exercises").exists():
+        practice_zip.write(ROOT, Path(config.site_dir))
     versions = {
         "torch": importlib.metadata.version("torch"),
         "python": platform.python_version(),

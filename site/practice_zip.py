@@ -11,13 +11,11 @@ builds write the same bytes.
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
-NAME = "practice-26"
+from downloads import write_zip
 
-EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time stamp of every file in the zip, so that its bytes do not depend on when it was built."""
+NAME = "practice-26"
 
 NEEDED = ("__init__.py", "texts.py", "spmd/*.py", "practice/*.py", "practice/tasks/*.py")
 """What of distlab the exercises need: no page, figure or build."""
@@ -67,13 +65,7 @@ def write(root: Path, public: Path) -> Path:
     public: MkDocs' site_dir
     """
     path = public / "courses" / "pytorch" / f"{NAME}.zip"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(_content(root).items()):
-            info = zipfile.ZipInfo(f"{NAME}/{name}", EPOCH)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o644 << 16
-            archive.writestr(info, data)
+    write_zip(path, NAME, _content(root))
     return path
 
 

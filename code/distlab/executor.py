@@ -35,10 +35,10 @@ def close_shared_launcher() -> None:
 
 
 def used_files(root: Path) -> list[Path]:
-    """Return every file that a fence might use: the library with its data, the labs."""
+    """Return every file that a fence might use: the library with its data, labs, solutions."""
     return [
         path
-        for folder in ("code", "content")
+        for folder in ("code", "content", "site/solutions")
         for kind in ("*.py", "*.json")
         for path in (root / folder).rglob(kind)
     ]

@@ -21,7 +21,7 @@ RESULT = Path(__file__).parents[1] / "content/assets/fonts/course-math.woff2"
 FAMILY, POSTSCRIPT = "Course Math", "CourseMath-Regular"
 BLOCKS = """
     20-7e a0 ac b0-b1 b7 d7 f7 131 237            Latin, signs
-    300-308 20d0-20d7                             accents over letters
+    300-308 20d0-20d7 af 2c6-2c7 2d8-2dc          accents over letters
     391-3c9 3d1 3d5 3d6 3f0-3f5                   Greek
     2010-2016 2026 2032-2034 203e 2044 2057       dashes, dots, primes
     2061-2064                                     invisible operators

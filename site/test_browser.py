@@ -26,6 +26,7 @@ PAGES = sorted(str(page.relative_to(SITE)) for page in SITE.glob("**/*.html"))
 MODULE = "courses/pytorch/26_ddp_gloo.html"
 WIDTHS, AUDITED, PHOTOGRAPHED = (1440, 1280, 390), (1280, 390), (1440, 390)
 SETTINGS = [Setting(width, scheme) for width in WIDTHS for scheme in ("light", "dark")]
+PICTURE = 12_000
 MOST_REQUESTS, MOST_BYTES, MOST_SCRIPT = 15, 900_000, 60_000  # per page; script: our own
 
 
@@ -69,9 +70,15 @@ def test_a_page_loads_fits_and_is_accessible(chromium, site, path, setting):
 
 
 def photograph(page, path: str, setting: Setting) -> None:
-    if setting.width in PHOTOGRAPHED:
-        name = f"{path.removesuffix('.html').replace('/', '-')}-{setting}.jpeg"
-        page.screenshot(path=SCREENSHOTS / name, full_page=True, type="jpeg", quality=70)
+    """Keep the page as pictures that are not too long: a module is longer than a JPEG may be."""
+    if setting.width not in PHOTOGRAPHED:
+        return
+    name = path.removesuffix(".html").replace("/", "-")
+    height = page.evaluate("document.documentElement.scrollHeight")
+    for number, top in enumerate(range(0, height, PICTURE), 1):
+        clip = {"x": 0, "y": top, "width": setting.width, "height": min(PICTURE, height - top)}
+        file = SCREENSHOTS / f"{name}-{setting}-{number}.jpeg"
+        page.screenshot(path=file, full_page=True, clip=clip, type="jpeg", quality=70)
 
 
 def test_no_page_costs_more_than_its_budget(chromium, site, capsys):

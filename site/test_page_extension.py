@@ -23,6 +23,7 @@ EXTENSIONS = [
     "page_extension",
 ]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
+FENCE = re.compile(r"^ *(`{3,}).*?^ *\1", re.DOTALL | re.MULTILINE)
 VARIANT = 0xFE00  # follows a calligraphic letter and has no shape of its own
 TERMS = """
 # Glossary
@@ -100,7 +101,8 @@ def test_the_shipped_font_has_every_character_of_the_courses_formulas():
     """A character from another font has other weight, and its brackets do not stretch."""
     known = subset_math_font.characters(subset_math_font.BLOCKS)
     for source in glossary.SOURCE.parent.rglob("*.md"):
-        for formula in re.findall(r"<math.*?</math>", convert(source.read_text()), re.DOTALL):
+        page = convert(FENCE.sub("", source.read_text()))
+        for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
             text = re.sub(r"<[^>]*>|\s", "", formula)
             unknown = {c for c in html.unescape(text) if ord(c) not in known and ord(c) != VARIANT}
 
@@ -211,3 +213,23 @@ def test_a_slip_fails_the_build_with_file_and_line(copy_of_site, slip, said):
     assert built.status != 0
     assert said in built.said
     assert not (built.public / "index.html").exists()
+
+
+def test_code_keeps_its_text_and_leaves_the_search_index_while_output_stays_in_it():
+    source = "```python\nx = dist.get_rank() + 1  # a note\n```\n"
+    page = Markdown(
+        extensions=[*EXTENSIONS, "pymdownx.highlight"], extension_configs=SETTINGS
+    ).convert(source)
+    output = '<div class="fence-output"><pre><code>RuntimeError</code></pre></div>'
+
+    assert "<pre data-search-exclude>" in page
+    assert 'class="n"' not in page
+    assert 'class="c1"' in page
+    assert "x = dist.get_rank() + 1" in html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert page_extension.lighter_code(output) == output
+
+
+def test_a_mark_stays_on_the_line_of_its_claim():
+    page = convert('It fails. <span class="mark mark-judgement">judgement</span>')
+
+    assert 'It fails.&nbsp;<span class="mark' in page

@@ -33,10 +33,11 @@ def sent() -> int:
             f"no TCP byte counter on {sys.platform}: it is Linux's; "
             "ask wire.available() and skip the measurement"
         )
-    return sum(_sent_by(int(name)) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    return sum(sent_by(int(name)) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-def _sent_by(descriptor: int) -> int:
+def sent_by(descriptor: int) -> int:
+    """Return the bytes sent over one descriptor of this process, 0 if it is no TCP socket."""
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return 0

@@ -231,6 +231,35 @@ def test_calls_that_agree_and_are_pending_blame_nobody():
     assert "some have not ended" in told(folder)
 
 
+def test_dumps_that_name_no_group_are_not_compared():
+    """Under DETAIL the checker's own calls stand among the program's, with numbers of their own."""
+    nameless = {"process_group": ("", "")}
+    folder = folder_of([entry(1, **nameless)], [entry(1, "broadcast", **nameless)])
+
+    assert not compare.compare(folder).differences
+    assert "Run it without" in told(folder)
+
+
+@pytest.mark.parametrize(("moved", "apart"), [(False, (2,)), (True, ())])
+def test_where_no_call_differs_the_rank_with_another_stack_stands_apart(moved, apart):
+    """As in new_group, send and recv, which are not noted."""
+    lines = (8, 8, 11)
+    standings = tuple(
+        Standing(r, 3, moved=moved, stack=(Frame("train.py", line, "main"),))
+        for r, line in enumerate(lines)
+    )
+    folder = folder_of([], [], [], standings=standings)
+
+    assert compare.compare(folder).apart == apart
+    assert ("By the stacks, look first at rank 2" in told(folder)) == bool(apart)
+
+
+def test_of_two_and_two_nobody_stands_apart():
+    standings = tuple(Standing(r, 4, stack=(Frame("train.py", r % 2, "main"),)) for r in range(4))
+
+    assert compare.compare(folder_of([], [], [], [], standings=standings)).apart == ()
+
+
 def test_a_rank_without_any_dump_is_missed():
     standing = Standing(0, 3, stack=(Frame("/home/me/train.py", 5, "main", "work()"),))
     folder = Folder((RankDump(0, (), standing),), (), ())

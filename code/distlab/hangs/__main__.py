@@ -117,8 +117,8 @@ def exit_status(seen: Watched) -> int:
 def how_it_went(seen: Watched, after: float) -> list[str]:
     """Return the sentences before the report: stuck, moving, or ended and how."""
     if seen.moving:
-        return [f"Not stuck after {after:g} s: collectives still went on. Look again later, with a "
-                "larger --after."]  # fmt: skip
+        return [f"Not stuck after {after:g} s: collectives went on or, before the first of them, "
+                "ranks were at work. Look again later, with a larger --after."]  # fmt: skip
     if seen.stuck:
         return [f"Stuck after {after:g} s: no collective was issued or ended any more."]
     outcome = seen.outcome

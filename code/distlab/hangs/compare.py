@@ -12,9 +12,12 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from distlab.hangs.dumps import Call, Folder, Frame, RankDump
+from distlab.hangs.dumps import Call, Folder, Frame, RankDump, program_lines
 
 DEFAULT_GROUP = "0"
+
+NAMELESS = ""
+"""Under TORCH_DISTRIBUTED_DEBUG=DETAIL every group is called so, the checker's own included."""
 
 # Each rank may rightly pass its own sizes to these; of a scatter only the source passes any.
 OWN_SIZES = frozenset({"all_to_all", "scatter", "gather", "barrier"})
@@ -67,12 +70,16 @@ class Findings:
     crossings:   the first number of a group that its ranks issued alike, from different lines
     pending:     rank -> its first collective that has not ended
     last_done:   rank -> its last collective that has ended
+    nameless:    the dumps name no groups, so that nothing was compared
+    apart:       ranks whose stack differs from that of most; empty where something moved
     """
 
     differences: tuple[Difference, ...]
     crossings: tuple[Difference, ...]
     pending: dict[int, Call]
     last_done: dict[int, Call]
+    nameless: bool = False
+    apart: tuple[int, ...] = ()
 
     @property
     def suspects(self) -> tuple[int, ...]:
@@ -106,25 +113,46 @@ def members(folder: Folder, group: str) -> tuple[int, ...]:
 
 def compare(folder: Folder) -> Findings:
     """Return where the ranks of a job differ and how far each has come."""
-    groups = {call.group: None for dump in folder.ranks for call in dump.calls or ()}
-    read = [dump for dump in folder.ranks if dump.calls is not None]
+    named = {dump.rank: _named(dump) for dump in folder.ranks if dump.calls is not None}
     differences, crossings = [], []
-    for group in groups:
+    for group in dict.fromkeys(call.group for calls in named.values() for call in calls):
         ranks = set(members(folder, group))
-        columns = {d.rank: _column(d, group) for d in read if d.rank in ranks}
+        columns = {r: _column(calls, group) for r, calls in named.items() if r in ranks}
         differences += _first(group, columns, kind)
         crossings += _first(group, columns, _lines)
-    earliest = sorted(differences, key=lambda difference: difference.when)
     return Findings(
-        tuple(earliest),
+        tuple(sorted(differences, key=lambda difference: difference.when)),
         tuple(c for c in crossings if not c.absent and _before(c, differences)),
-        {d.rank: call for d in read if (call := _next(c for c in d.calls if not c.done))},
-        {d.rank: call for d in read if (call := _next(c for c in reversed(d.calls) if c.done))},
+        {r: call for r, calls in named.items() if (call := _next(c for c in calls if not c.done))},
+        {
+            r: call
+            for r, calls in named.items()
+            if (call := _next(c for c in calls[::-1] if c.done))
+        },
+        nameless=any(len(named[d.rank]) < len(d.calls) for d in folder.ranks if d.calls),
+        apart=_apart(folder),
     )
 
 
-def _column(dump: RankDump, group: str) -> dict[int, Call]:
-    return {call.seq: call for call in dump.calls or () if call.group == group}
+def _named(dump: RankDump) -> tuple[Call, ...]:
+    return tuple(call for call in dump.calls or () if call.group != NAMELESS)
+
+
+def _apart(folder: Folder) -> tuple[int, ...]:
+    there = [d for d in folder.ranks if d.standing and not d.standing.ended]
+    if any(dump.standing.moved for dump in there):
+        return ()
+    by_line: dict[tuple, list[int]] = {}
+    for dump in there:
+        place = [(frame.file, frame.line) for frame in program_lines(dump.standing.stack)[:1]]
+        by_line.setdefault(tuple(place), []).append(dump.rank)
+    most = max(by_line.values(), key=len, default=[])
+    others = [dump.rank for dump in there if dump.rank not in most]
+    return tuple(others) if len(most) > len(others) else ()
+
+
+def _column(calls: tuple[Call, ...], group: str) -> dict[int, Call]:
+    return {call.seq: call for call in calls if call.group == group}
 
 
 def _next(calls: Iterable[Call]) -> Call | None:

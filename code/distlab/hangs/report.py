@@ -102,6 +102,11 @@ def _differences(folder: Folder, findings: Findings) -> list[str]:
     if findings.differences:
         first, *further = (_difference(folder, each) for each in findings.differences)
         return ["First difference: " + first, *("Also: " + text for text in further)]
+    if findings.nameless:
+        return [
+            "The dumps were not compared: under TORCH_DISTRIBUTED_DEBUG=DETAIL the recorder names "
+            "no group, and notes the checker's own calls among the program's. Run it without."
+        ]
     if not (findings.pending or findings.last_done):
         return [
             "The recorder noted no collective: none was called yet, or TORCH_FR_BUFFER_SIZE was "
@@ -156,6 +161,8 @@ def _rank(folder: Folder, findings: Findings, dump: RankDump) -> str:
     pending, done = findings.pending.get(dump.rank), findings.last_done.get(dump.rank)
     if pending:
         text = f"waiting in {_numbered(folder, pending)}, from {lines_text(pending.lines)}"
+    elif findings.nameless:
+        text = "not compared"
     else:
         text = "no dump" if dump.calls is None else "in no collective"
     standing = dump.standing
@@ -202,6 +209,8 @@ def _place(stack: tuple[Frame, ...]) -> str:
 
 def _suspects(folder: Folder, findings: Findings) -> list[str]:
     suspects = findings.suspects or folder.missing
+    if not suspects and findings.apart:
+        return [f"By the stacks, look first at {ranks_text(findings.apart)}."]
     if not suspects:
         return []
     first = findings.differences[0] if findings.differences else None

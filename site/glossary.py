@@ -13,12 +13,14 @@ tooltip that CSS shows on hover and on focus.
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
+from markdown import Markdown
 from markdown.treeprocessors import Treeprocessor
 from markdown.util import AtomicString
 
@@ -70,12 +72,18 @@ class TermLinks(Treeprocessor):
 
     source = SOURCE
 
+    def __init__(self, md: Markdown, page: Callable[[], str]) -> None:
+        """Work for `md`; `page` tells, once it converts, the path of the page below content/."""
+        super().__init__(md)
+        self._page = page
+
     def run(self, root: Element) -> None:
         """Rewrite the page's element tree in place."""
         if not self.source.exists() or root.find(".//dt[@id]") is not None:
             return  # the glossary does not link to itself
         spelled, pattern = terms_by_spelling(self.source, self.source.stat().st_mtime_ns)
         self._spelled, self._pattern, self._seen = spelled, pattern, set()
+        self._glossary = posixpath.relpath(SOURCE.name, posixpath.dirname(self._page()) or ".")
         if pattern:
             for element in list(prose(root)):
                 self._link(element)
@@ -103,7 +111,7 @@ class TermLinks(Treeprocessor):
                 linked[-1].tail = between
             else:
                 before = between
-            linked.append(term_link(term, match[0]))
+            linked.append(term_link(term, match[0], self._glossary))
         if linked:
             linked[-1].tail = text[end:]
         return before, linked
@@ -118,11 +126,11 @@ def prose(element: Element) -> Iterator[Element]:
             yield from prose(child)
 
 
-def term_link(term: Term, written: str) -> Element:
-    """Return a term as written on the page, with a link to its entry and its definition."""
+def term_link(term: Term, written: str, glossary: str) -> Element:
+    """Return a term as written on the page, with its definition and a link into `glossary`."""
     box = Element("span", {"class": "term"})
     described_by = f"definition-{term.anchor}"
-    target = {"href": f"/glossary.md#{term.anchor}", "aria-describedby": described_by}
+    target = {"href": f"{glossary}#{term.anchor}", "aria-describedby": described_by}
     link = SubElement(box, "a", target)
     link.text = AtomicString(written)
     attributes = {"role": "tooltip", "id": described_by, "data-search-exclude": ""}

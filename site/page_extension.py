@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 from markdown import Markdown
 from markdown.extensions import Extension
@@ -33,6 +34,7 @@ BEFORE_MARK = re.compile(r'(?<=\S)\s+(?=<(?:a|span) class="mark )')  # a mark st
 SOURCE_CODE = re.compile(r'(<div class="[^"]*\bhighlight\b[^"]*">)<pre>')
 PLAIN_TOKENS = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+CONTENT = Path(__file__).parents[1] / "content"
 _found: list[str] = []
 
 
@@ -61,17 +63,30 @@ def lighter_code(page: str) -> str:
     return SOURCE_CODE.sub(r"\1<pre data-search-exclude>", page)
 
 
+def _mkdocs_page(md: Markdown) -> tuple[str, str] | None:
+    """Return the page's path and text, which MkDocs leaves with what resolves links."""
+    if "relpath" not in md.treeprocessors:
+        return None
+    file = md.treeprocessors["relpath"].file
+    return file.src_uri, file.content_string
+
+
+def _zensical_page(md: Markdown) -> tuple[str, str] | None:
+    """Return the page's path and text; Zensical passes the path to extensions."""
+    if "rendering_context" not in md.preprocessors:
+        return None
+    path = md.preprocessors["rendering_context"].page.path
+    return path, (CONTENT / path).read_text("utf-8")
+
+
 class PageFaults:
     """Where a fault stands: the page that is being converted and its source text."""
 
     def __init__(self, md: Markdown) -> None:
-        # Inside an executed fence markdown-exec converts with an instance of its own; MkDocs leaves
-        # the page's file with the processor that resolves links.
+        # Inside an executed fence markdown-exec converts with an instance of its own.
         outer = getattr(md, "_original_md", md)
-        known = "relpath" in outer.treeprocessors
-        file = outer.treeprocessors["relpath"].file if known else None
-        self.name = f"content/{file.src_uri}" if file else "a page"
-        self.source = file.content_string if file else ""
+        self.path, self.source = _mkdocs_page(outer) or _zensical_page(outer) or ("", "")
+        self.name = f"content/{self.path}" if self.path else "a page"
 
     def add(self, needle: str, message: str) -> str:
         """Record a fault in the line that holds `needle`; return the element to show instead."""
@@ -120,7 +135,8 @@ class PageExtension(Extension):
         """Register the processors with `md`."""
         md.postprocessors.register(Pages(md), "course_pages", -10)  # after raw HTML is put back
         # After inline Markdown, before MkDocs resolves links.
-        md.treeprocessors.register(glossary.TermLinks(md), "course_terms", 3)
+        terms = glossary.TermLinks(md, page=lambda: PageFaults(md).path)
+        md.treeprocessors.register(terms, "course_terms", 3)
 
 
 def makeExtension(**settings: object) -> PageExtension:  # noqa: N802, the name is Markdown's

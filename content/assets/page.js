@@ -53,7 +53,8 @@ function isTyping(target) {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") dismissDefinitions();
-  if (event.key === "?" && !isTyping(event.composedPath()[0])) document.getElementById("keys").togglePopover();
+  const [target] = event.composedPath(); // inside a shadow tree too
+  if (event.key === "?" && !isTyping(target)) document.getElementById("keys").togglePopover();
 });
 
 /* A figure's element is loaded by its name, only on pages that hold one. Modules need a server:

@@ -91,9 +91,12 @@ def exits(outcome: Outcome) -> list[str]:
 
 
 def restarts(outcome: Outcome) -> list[str]:
-    """Tell whether torchrun's second attempt came up."""
-    up = "attempt 1 is up" in outcome.ranks[0].stdout
-    return ["attempt 1 came up" if up else "attempt 1 did not come up"]
+    """Tell whether torchrun's second attempt came up, and if not, with which error."""
+    rank = outcome.ranks[0]
+    if "attempt 1 is up" in rank.stdout:
+        return ["attempt 1 came up"]
+    error = re.search(r"connectFullMesh failed|EADDRINUSE|Timed out|timed out", rank.stderr)
+    return [f"attempt 1 did not: {error[0] if error else 'another error'}"]
 
 
 FRESH = {"ranks": 2, "start": "fresh", "timeout": 120.0, "runs": 12, "column": "Processes"}

@@ -85,6 +85,12 @@ def mutate(session: nox.Session) -> None:
 
 
 @nox.session
+def hosts(session: nox.Session) -> None:
+    """Record the page Launching again, on two hosts made of network namespaces (Linux)."""
+    session.run("python", "site/hosts.py", *session.posargs, env=prepare(session, "tests"))
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Resolve requirements/*.txt into constraints.txt, for every system and Python we support."""
     session.install("uv")

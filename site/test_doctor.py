@@ -97,7 +97,7 @@ SICK = {
     "threads that are no number": (
         lambda: checks.check_cores(4, cores=2, omp="many"), "OMP_NUM_THREADS=many", "=1"),
     "temp directory that is not there": (
-        lambda: checks.check_temp("/nowhere"), "/nowhere: No such file", "TMPDIR"),
+        lambda: checks.check_temp("/proc/nowhere"), "/proc/nowhere: No such file", "TMPDIR"),
     "temp directory that is full": (
         lambda: checks.check_temp(usage=disk(free=1 << 20)), "1 MiB free", "TMPDIR"),
 }  # fmt: skip

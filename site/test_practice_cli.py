@@ -102,6 +102,27 @@ def test_a_file_that_cannot_be_read_is_named(folder, capsys, content, says):
     assert str(path) in error
 
 
+@pytest.mark.parametrize("command", ["check", "watch"])
+def test_a_python_without_torch_is_told_how_to_get_it(folder, capsys, monkeypatch, command):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    status, _, error = run(command, "1", folder=folder, capsys=capsys)
+
+    assert status == 2
+    assert "pip install torch==2.8.0" in error
+
+
+def test_a_defect_of_the_grader_is_one_line_and_no_traceback(folder, capsys, quick, monkeypatch):
+    def broken(*_):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(grader, "check", broken)
+    status, _, error = run("check", "1", folder=folder, capsys=capsys)
+
+    assert status == 3
+    assert error.count("\n") == 1
+    assert "please report it: IndexError" in error
+
+
 def test_the_originals_are_not_reset(capsys):
     status, _, error = run("reset", "1", folder=IN_REPOSITORY["originals"], capsys=capsys)
 

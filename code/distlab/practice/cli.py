@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import os
 import sys
 import time
@@ -94,6 +95,16 @@ def _folder(options: argparse.Namespace) -> Path:
     return folder
 
 
+def _folder_and_torch(options: argparse.Namespace) -> Path:
+    folder = _folder(options)
+    if importlib.util.find_spec("torch") is None:
+        raise BadInput(
+            f"{sys.executable} has no torch, which the ranks run on: install it with\n"
+            "  python -m pip install torch==2.8.0"
+        )
+    return folder
+
+
 def _tasks(name: str) -> list[Task]:
     """Return the tasks that a name means: "2", "02", "02_ring_all_reduce.py", "11", "11.3"."""
     known = tasks.everything()
@@ -149,7 +160,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Check one task, or all in order up to the first that fails."""
-    folder = _folder(options)
+    folder = _folder_and_torch(options)
     wanted = _tasks(options.task) if options.task is not None else tasks.everything()
     texts = [(task, _text(folder, task)) for task in wanted]
     with grader.launcher() as launcher:
@@ -189,7 +200,7 @@ def report(task: Task, verdict: Verdict) -> str:
 
 def watch(options: argparse.Namespace) -> int:
     """Check a task now and whenever a file changes; one fork server serves all checks."""
-    folder = _folder(options)
+    folder = _folder_and_torch(options)
     wanted = list(tasks.everything()) if options.task is None else _tasks(options.task)
     print(f"Watching {folder}: save a file to check it; Ctrl-C ends.", flush=True)
     with grader.launcher() as launcher:

@@ -35,6 +35,10 @@ ERRORS = (
      "this line compute, for this rank?"),
     ("contiguous", "gloo moves contiguous memory only: call contiguous() first, and copy the "
      "result back where it belongs."),
+    ("process group has not been initialized", "The process group is the grader's and serves all "
+     "cases: an answer does not destroy it."),
+    ("default process group twice", "The process group is there already: ask it for get_rank() and "
+     "get_world_size()."),
     ("not part of group", "That rank does not exist in this group: compute peers modulo p."),
     ("Invalid destination rank", "A rank cannot send to itself. Which peer is this?"),
     ("Invalid source rank", "A rank cannot hear from itself. Which peer is this?"),

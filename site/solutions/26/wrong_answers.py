@@ -130,6 +130,10 @@ HOSTILE = (
     ),
     _hostile("crashes", "__import__('ctypes').string_at(0)", "signal", "was ended by signal 11"),
     _hostile("kills itself", "os.kill(os.getpid(), 9)", "signal", "was ended by signal 9"),
+    _hostile("destroys the process group", "dist.destroy_process_group()", "raised",
+             "an answer does not destroy it"),
+    _hostile("starts a second process group", "dist.init_process_group('gloo')", "raised",
+             "The process group is there already"),
     _hostile("recurses", "broadcast(tensor, src)", "raised", "RecursionError"),
     _hostile("replaces stdout", "sys.stdout = None; 1 / 0", "raised", "ZeroDivisionError"),
     WrongAnswer(

@@ -24,7 +24,7 @@ TASK = Task(
         "differ in which gradients are None, but not in which collectives they call.",
         "for p in module.parameters(): (a tied parameter comes once) if not p.requires_grad: "
         "continue; if p.grad is None: p.grad = torch.zeros_like(p); dist.all_reduce(p.grad); "
-        "p.grad.div_(p_world). For construction, dist.broadcast(tensor.data, src=0).",
+        "p.grad /= world_size. For construction, dist.broadcast(tensor.data, src=0).",
     ),
     allows=COLLECTIVES,
     bans=LIBRARY,

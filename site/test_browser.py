@@ -38,7 +38,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not session: one process can run only one Playwright at a time
 def chromium():
     if LACKING:
         pytest.fail(LACKING)
@@ -46,7 +46,7 @@ def chromium():
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site():
     with browser_site.serve(SITE) as home:
         yield home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distlab import fences, texts
-from distlab.fences import FenceError, judge, read_header
+from distlab.fences import FenceError, judge, rank_texts, read_header
 from distlab.spmd import Outcome, RankOutcome
 
 REFUSED = {
@@ -31,6 +31,7 @@ REFUSED = {
     'exec="on" hang="2" timeout="3"': "leave timeout out",
     'exec="on" raises=""': "every error would match",
     'exec="on" start="spawn"': "start='spawn' is neither",
+    'exec="on" waits="long"': "waits='long' is neither",
     'exec="on" at="content/x.md:1"': "at is no option",
     ',exec="on"': "cannot read ','",
     "exec": "cannot read 'exec'",
@@ -75,6 +76,8 @@ def test_the_options_of_a_fence_are_those_of_its_program():
 
     assert (program.ranks, program.timeout, program.env) == (4, 9.5, (("COLUMNS", "40"),))
     assert read_header("a:1", "bash", 'exec="on" hang="2"', "x").program("x").waits
+    assert read_header("a:1", "bash", 'exec="on" waits="on"', "x").program("x").waits
+    assert not read_header("a:1", "bash", 'exec="on" waits="off"', "x").program("x").waits
 
 
 def outcome(cause, *exits, stderr="", killed=()):
@@ -150,11 +153,39 @@ def test_equal_neighbours_are_folded_and_the_silent_left_out():
         ("port: 29500, useIpv6", "port: PORT, useIpv6"),
         ("MASTER_PORT=29500", "MASTER_PORT=PORT"),
         ("12:30 and 127 ports", "12:30 and 127 ports"),
+        ("connect to (a.example, 41637).", "connect to (a.example, PORT)."),
+        ("[rank3]: Traceback\n[rank3]:   File\n[rank3]:\nx", "Traceback\n  File\n\nx"),
+        ("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:544] Connection closed by peer "
+         "[127.0.0.1]:41",
+         "[gloo/transport/tcp/pair.cc] Connection closed by peer (or reset by peer) "
+         "[127.0.0.1]:PORT"),
+        ("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:535] Read error [127.0.0.1]:41: "
+         "Connection reset by peer",
+         "[gloo/transport/tcp/pair.cc] Connection closed by peer (or reset by peer) "
+         "[127.0.0.1]:PORT"),
+        ("unbound_buffer.cc:129] Timed out waiting 9ms for send operation",
+         "unbound_buffer.cc] Timed out waiting 9ms for recv (or send) operation"),
         ("a\x02b\x03", "a\N{SYMBOL FOR START OF TEXT}b\N{SYMBOL FOR END OF TEXT}"),
     ],
 )  # fmt: skip
 def test_what_differs_from_run_to_run_is_replaced(written, shown):
     assert texts.normalise(written) == shown
+
+
+def test_a_traceback_counts_the_frames_of_torch():
+    own = '  File "fence.py", line 9, in <module>\n    f()\n'
+    torch = (
+        '  File "torch/a.py", line 1, in f\n    g()\n    ^^^\n  File "torch/b.py", line 2, in g\n'
+    )
+
+    assert texts.without_torch(f"{own}{torch}{own}") == f"{own}  … 2 frames in torch\n{own}"
+    assert texts.without_torch(f"{torch}E: x") == "  … 2 frames in torch\nE: x"
+
+
+def test_a_rank_that_a_signal_ended_says_so():
+    fence = read_header("content/x.md:3", "python", 'exec="on" ranks="2"', "x")
+
+    assert rank_texts(fence, ABORTED, "x")[1].endswith("(ended by SIGABRT: exit status -6)\n")
 
 
 def test_the_last_error_is_the_one_that_ended_the_rank():
@@ -165,6 +196,8 @@ def test_the_last_error_is_the_one_that_ended_the_rank():
     assert texts.last_error(chained) == "ValueError: worse\nsecond line"
     assert texts.last_error("noise\nterminate called\n") == "terminate called"
     assert texts.last_error("") == ""
+    assert texts.last_error("[rank1]: Traceback (most recent call last):\n[rank1]:   File\n"
+                            "[rank1]: E: x\n") == "E: x"  # fmt: skip
 
 
 def test_every_option_is_documented():

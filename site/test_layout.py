@@ -46,7 +46,8 @@ def test_mkdocs_never_writes_into_the_folder_of_the_tests():
 
 
 def test_no_file_names_an_address_of_a_registry_or_a_path_of_one_machine():
-    private = re.compile(r"files\.pythonhosted|pypi\.org|registry\.npmjs|/root/|/work/(?:main|shared|\.)")
+    hosts = r"files\.pythonhosted|pypi\.org|registry\.npmjs"
+    private = re.compile(rf"{hosts}|/root/|/work/(?:main|shared|\.)")
     bad = [
         name
         for name in tracked()

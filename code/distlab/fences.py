@@ -4,14 +4,16 @@ A fence is a markdown-exec code block, as
 
     ```python exec="on" source="above" result="text" id="mean" ranks="4" timeout="30"
 
-with markdown-exec's options and ours: `ranks`, `timeout`, `start`, and one of `raises`, `hang`
-and `returncode`, which declare an outcome other than success.
+with markdown-exec's options and ours: `ranks`, `timeout`, `start`, `waits="on"` for a program that
+mostly sleeps, and one of `raises`, `hang` and `returncode`, which declare an outcome other than
+success.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import signal
 from dataclasses import dataclass, field
 
 from distlab import texts
@@ -19,7 +21,7 @@ from distlab.spmd import MAX_RANKS, Outcome, Program, RankOutcome
 
 PYTHON = ("python", "py")
 SHELLS = {"bash": "bash", "sh": "sh", "console": "sh"}
-OURS = ("ranks", "timeout", "raises", "hang", "start")
+OURS = ("ranks", "timeout", "raises", "hang", "start", "waits")
 THEIRS = ("exec", "source", "result", "id", "idprefix", "html", "returncode", "title", "hl_lines",
           "linenums", "tabs", "updatetoc", "width")  # fmt: skip
 PLAIN = ("title", "hl_lines", "linenums", "exec")
@@ -46,6 +48,7 @@ class Fence:
     timeout:    seconds from the start of the ranks to the deadline
     raises:     text of the error that it declares, or ""
     hang:       seconds after which it declares to be stuck, or 0
+    waits:      it mostly sleeps, so it may run beside programs that compute
     returncode: the exit status that it declares
     options:    all options as written
     """
@@ -59,6 +62,7 @@ class Fence:
     start: str = ""
     raises: str = ""
     hang: float = 0.0
+    waits: bool = False
     returncode: int = 0
     options: dict[str, str] = field(default_factory=dict)
 
@@ -79,7 +83,7 @@ class Fence:
             name="fence.sh" if shell else "fence.py",
             env=(("COLUMNS", width),) if width else (),
             links=links,
-            waits=bool(self.hang),
+            waits=self.waits or bool(self.hang),
             **({"start": self.start} if self.start else {}),
         )
 
@@ -175,6 +179,9 @@ def _fence(at: str, language: str, options: dict[str, str], code: str | None) ->
     start = options.get("start", "")
     if start not in ("", "fork", "fresh"):
         raise FenceError(f'start={start!r} is neither start="fork" nor start="fresh"')
+    waits = options.get("waits", "off")
+    if waits not in YES + NO:
+        raise FenceError(f'waits={waits!r} is neither waits="on" nor waits="off"')
     ranks = _number(options, "ranks", int, 1, MAX_RANKS)
     if language in SHELLS and (ranks or start):
         raise FenceError("a shell fence runs once; start ranks inside it, with torchrun")
@@ -185,6 +192,7 @@ def _fence(at: str, language: str, options: dict[str, str], code: str | None) ->
         id=options.get("id", ""),
         start=start,
         raises=options.get("raises", ""),
+        waits=waits in YES,
         options=options,
         **ranks,
         **_number(options, "timeout", float, 0.1, 600),
@@ -293,10 +301,13 @@ def rank_texts(fence: Fence, outcome: Outcome, code: str) -> list[str]:
     """Return what each rank said and, where it was killed, where it stood."""
     lines = []
     for rank in outcome.ranks:
-        text = texts.normalise(rank.stdout) + texts.normalise(rank.stderr)
+        text = texts.normalise(rank.stdout)
+        text += texts.without_torch(texts.normalise(rank.stderr))
         if rank.killed:
             after = f"after {fence.hang:g} s" if fence.hang else "when it was ended"
             stood = texts.where_it_stood(rank.stack, code) or "  unknown"
             text += f"(where it stood {after})\n{stood}\n"
+        elif rank.exit and rank.exit < 0:
+            text += f"(ended by {signal.Signals(-rank.exit).name}: exit status {rank.exit})\n"
         lines.append(text)
     return lines

@@ -23,11 +23,16 @@ PATHS = re.compile(
     r"(?:/[^\s'\":,()]*)?/distlab-[^/\s]+/\d+/(?:work/)?"
     r"|(?:/[^\s'\":,()]*)?/site-packages/"
     rf"|{re.escape(str(Path(sys.base_prefix) / 'lib'))}/"
+    rf"|{re.escape(sys.prefix)}/"
     rf"|{re.escape(str(ROOT))}/"
 )
 
+# torch's excepthook puts the rank before every line; the page's own label says it already.
+RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
+
 REPLACED = (
     (PATHS, ""),
+    (RANK_PREFIX, ""),
     # glog and torchrun stamps: [W1130 01:22:43.345678 socket.cpp:12], W1130 01:22:43.345000 77 …
     (re.compile(r"\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ (?:\d+ )?"), r"\1 "),
     (re.compile(r"\d{4}-\d\d-\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?"), "TIME"),
@@ -36,9 +41,24 @@ REPLACED = (
     (re.compile(r"(\bMASTER_PORT\b['\"]?(?:=|: ?| )['\"]?)\d+"), r"\1PORT"),
     (re.compile(r"(\bpid(?:=|: ?| ))\d+", re.IGNORECASE), r"\1PID"),
     (re.compile(r"(\blocal_rank: \d+ \(pid: )\d+"), r"\1PID"),
+    (re.compile(r"(\([\w.:-]+, )\d{4,5}\)"), r"\1PORT)"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "0xADDRESS"),
+    # Which words gloo has for a peer that is gone depends on how far the bytes had come.
+    (re.compile(r"/pytorch/third_party/gloo/"), ""),
+    (
+        re.compile(
+            r"\[gloo/transport/tcp/pair\.cc:\d+\] (?:Connection closed by peer (\[\S+\]:PORT)"
+            r"|Read error (\[\S+\]:PORT): Connection reset by peer)"
+        ),
+        r"[gloo/transport/tcp/pair.cc] Connection closed by peer (or reset by peer) \1\2",
+    ),
+    (
+        re.compile(r"(unbound_buffer\.cc):\d+(\] Timed out waiting \d+ms for) (?:recv|send)"),
+        r"\1\2 recv (or send)",
+    ),
 )
 
+FRAMES_OF_TORCH = re.compile(r'(?:  File "torch/[^"]+", line \d+, in .+\n(?:    .*\n)*)+')
 FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 RUNNER = ("distlab/spmd/", "<frozen ")
 
@@ -52,6 +72,16 @@ def normalise(text: str) -> str:
     return text.replace("\x02", "\N{SYMBOL FOR START OF TEXT}").replace(
         "\x03", "\N{SYMBOL FOR END OF TEXT}"
     )
+
+
+def without_torch(text: str) -> str:
+    """Return normalised text whose tracebacks count torch's own frames instead of showing them."""
+
+    def count(match: re.Match) -> str:
+        frames = match[0].count('  File "torch/')
+        return f"  … {frames} frame{'s' * (frames != 1)} in torch\n"
+
+    return FRAMES_OF_TORCH.sub(count, text)
 
 
 def where_it_stood(stack: str, source: str = "") -> str:
@@ -76,6 +106,7 @@ def _frame(path: str, line: int, name: str, source: list[str]) -> str:
 
 def last_error(stderr: str) -> str:
     """Return the error that a traceback ends with, all its lines; else the last line."""
+    stderr = RANK_PREFIX.sub("", stderr)
     _, found, last = stderr.rpartition("Traceback (most recent call last):\n")
     if found:
         lines = last.splitlines()

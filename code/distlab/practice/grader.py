@@ -7,7 +7,6 @@ and in it an error of its own before a connection that a dead peer closed.
 
 from __future__ import annotations
 
-import inspect
 import json
 import secrets
 from collections.abc import Callable
@@ -103,8 +102,7 @@ class Trial:
 
 def launcher() -> spmd.Launcher:
     """Start the fork server that checks need; close it, or use it as a context manager."""
-    takes_preload = "preload" in inspect.signature(spmd.Launcher).parameters
-    return spmd.Launcher(preload=PRELOAD) if takes_preload else spmd.Launcher()
+    return spmd.Launcher(preload=PRELOAD)
 
 
 def check(

@@ -46,13 +46,17 @@ def environment() -> dict[str, str]:
 class Launcher:
     """A fork server of one's own; a context manager. Methods may be called from any thread."""
 
-    def __init__(self) -> None:
-        """Start the server; it imports torch while the caller goes on."""
+    def __init__(self, preload: tuple[str, ...] = ()) -> None:
+        """Start the server; it imports torch while the caller goes on.
+
+        preload: the modules that every forked rank finds imported (default: server.PRELOAD)
+        """
         self._root = Path(tempfile.mkdtemp(prefix="distlab-"))
         self._socket, theirs = socket.socketpair()
         with theirs, (self._root / "server.log").open("w") as log:
+            command = [sys.executable, "-m", "distlab.spmd.server", str(theirs.fileno())]
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "distlab.spmd.server", str(theirs.fileno()), self._root],
+                [*command, self._root, *preload],
                 env=environment(),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -176,7 +176,7 @@ def main() -> None:
     connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     connection.set_inheritable(False)
     processes.adopt_orphans()
-    for module in PRELOAD:
+    for module in sys.argv[3:] or PRELOAD:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a rank would touch, and so copy, every page of torch

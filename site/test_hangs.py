@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from distlab import fences, gate, texts
 from distlab.hangs import compare, dumps, report
 from distlab.hangs.__main__ import FAILED, FINE, MOVING, STUCK, UNUSABLE
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing
 
-CODE = Path(__file__).parents[1] / "code"
+ROOT = Path(__file__).parents[1]
+CODE = ROOT / "code"
+PAGE = "courses/pytorch/hang_clinic.md"
 
 
 def entry(seq: int, op: str = "all_reduce", line: int = 10, *, done: bool = True, **other) -> dict:
@@ -517,6 +520,31 @@ def test_nothing_is_left_when_the_command_is_ended(script, tmp_path, work, signu
 
     _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ranks), 5)
     _until(lambda: not list((tmp_path / "tmp").iterdir()), 5)
+
+
+# --- the page --------------------------------------------------------------------------------
+
+SAYS = {
+    "clinic-stacks": r"rank 0.*in evaluate: dist\.all_reduce.*ranks 1-3.*dist\.barrier",
+    "clinic-monitored": r"rank 0 \S*Rank 0\]: Ranks 2, 3 failed.*rank 1 Rank 1 successfully",
+    "clinic-detail": r"rank 0 2 \('0', 'ALLREDUCE', '\[1\]'\) \('2', 'BROADCAST', '\[4\]'\)",
+    "clinic-recorder": r"ranks 0-1.* 5 gloo:all_reduce \[\[1\]\] \(w.*rank 2.* 5 gloo:broadcast",
+    "clinic-torchfrtrace": "No module named 'tools'",
+    "clinic-run": "rank 2 left that call out.* Look first at rank 2",
+    "clinic-pipeline": r"Rank 3 never arrived.*standing at pipe\.py:7.*rank_1.pickle was left out",
+    "clinic-doctor": "eth7.*=999.*here: GLOO_SOCKET_IFNAME=lo0? OMP_NUM_THREADS=[0-9]+ torchrun",
+}
+
+
+def test_every_fence_of_the_page_says_what_the_text_reads_off_it(launcher):
+    """As declared is not enough: a traceback ends with status 1 as well."""
+    fences_of_page = gate.scan_file(ROOT / "content" / PAGE, ROOT / "content").fences
+    links = tuple((name, str(ROOT / name)) for name in ("content", "code", "site"))
+    running = [launcher.submit(fence.program(fence.code, links)) for fence in fences_of_page]
+    for fence, future in zip(fences_of_page, running, strict=True):
+        folded = texts.fold(fences.rank_texts(fence, future.result(), fence.code))
+        shown = " ".join(" ".join(f"{label} {text}" for label, text in folded).split())
+        assert re.search(SAYS[fence.id], shown), f"{fence.id}: {shown}"
 
 
 def _until(condition, seconds: float) -> None:

@@ -24,7 +24,8 @@ TRY_LIMIT = 180.0
 """Seconds that `--try` gives torchrun: N imports of torch on a busy machine, and a collective."""
 
 RUN = "torch.distributed.run"
-WIDTH = 88
+WIDEST = 88
+"""Columns of the table, at most; fewer where the terminal, or COLUMNS, has fewer."""
 
 
 def command(checks: Iterable[Check], nproc: int, script: str = "train.py") -> str:
@@ -55,8 +56,9 @@ def table(checks: Iterable[Check]) -> str:
 
 
 def _wrapped(start: str, text: str) -> str:
+    width = max(50, min(WIDEST, shutil.get_terminal_size().columns))
     return textwrap.fill(
-        text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start),
+        text, width, initial_indent=start, subsequent_indent=" " * len(start),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +11,8 @@ from distlab.hangs import compare
 from distlab.hangs.compare import Difference, Findings
 from distlab.hangs.dumps import Call, Folder, Frame, RankDump, Standing, printable, program_lines
 
-WIDTH = 88
+WIDEST = 88
+"""Columns of a report, at most; fewer where the terminal, or COLUMNS, has fewer."""
 
 
 def report(folder: Folder, findings: Findings) -> list[str]:
@@ -23,11 +25,11 @@ def report(folder: Folder, findings: Findings) -> list[str]:
 
 
 def wrap(text: str) -> str:
-    """Break a paragraph at WIDTH; what follows its first line is indented under it."""
+    """Break a paragraph; what follows its first line is indented under it."""
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return textwrap.fill(
         text,
-        WIDTH,
+        max(40, min(WIDEST, shutil.get_terminal_size().columns)),
         subsequent_indent=indent if text.startswith(" ") else "",
         break_long_words=False,
         break_on_hyphens=False,

@@ -286,7 +286,10 @@ def finish(args, reports, fault):
         print(f"{'4 MiB all_reduce':26}{'timed':8}{seconds * 1e3:.2f} ms, bus {bus:.2f} GB/s")
     if args.json:
         result = {"ok": not fault, "fault": fault, "options": vars(args)}
-        write_json(args.json, result | {"checks": rows, "ranks": reports})
+        try:
+            write_json(args.json, result | {"checks": rows, "ranks": reports})
+        except OSError as error:  # it could be written when we began
+            fault = f"{fault or 'json'}; {args.json} not written: {error.strerror}"
     title = f"world size {p}, {args.steps} steps, lr {args.lr:g}, seed {args.seed}"
     print(f"FAILED: {fault} ({title})" if fault else f"ok: every way matches full batch ({title})")
     return int(bool(fault))

@@ -46,7 +46,9 @@ def serve(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run every fence and every test but those of the browser and of two hosts (-- for pytest)."""
-    session.run("pytest", "-m", "not browser and not hosts", *session.posargs, env=prepare(session, "tests"))
+    session.run(
+        "pytest", "-m", "not browser and not hosts", *session.posargs, env=prepare(session, "tests")
+    )
 
 
 @nox.session

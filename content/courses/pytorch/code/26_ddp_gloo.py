@@ -16,6 +16,7 @@ The last line is `ok: ...` (exit status 0) or `FAILED: ...` (1; bad input 2).
 """
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -317,6 +318,7 @@ def attempt(rank, args, tell, store_path=None):
         except BrokenPipeError:
             leave_with_parent()
     finally:  # only now, for peers of a rank that has left fail at once
+        gc.collect()  # a DDP left in a cycle keeps the group, whose threads then outlive destroy
         if dist.is_initialized():
             dist.destroy_process_group()
 

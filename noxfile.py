@@ -46,9 +46,10 @@ def serve(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run every fence and every test but those of the browser and of two hosts (-- for pytest)."""
-    session.run(
-        "pytest", "-m", "not browser and not hosts", *session.posargs, env=prepare(session, "tests")
-    )
+    env = prepare(session, "tests")
+    # Most tests wait for processes of their own, so two files at a time take little longer.
+    together = ("-n", "2", "--dist", "loadfile")
+    session.run("pytest", "-m", "not browser and not hosts", *together, *session.posargs, env=env)
 
 
 @nox.session

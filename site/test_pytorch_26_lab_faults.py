@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -249,9 +251,9 @@ class RunningLab:
     """A copy of the lab that would train for years, with a temp folder of its own."""
 
     def __init__(self, tmp_path: Path, world_size: int, method: str, *changes: tuple[str, str]):
-        self.copy, self.temp = mutate(tmp_path, *changes), tmp_path / "temp"
-        self.world_size = world_size
-        self.temp.mkdir()
+        self.copy, self.world_size = mutate(tmp_path, *changes), world_size
+        # Not below tmp_path: the fork server's socket lies in it, and its path has 108 bytes.
+        self.temp = Path(tempfile.mkdtemp(prefix="lab-"))
         options = ["--world-size", str(world_size), "--start-method", method, *ENDLESS]
         pipe, tests = subprocess.PIPE, os.getpid()
         self.process = subprocess.Popen(
@@ -269,6 +271,7 @@ class RunningLab:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+        shutil.rmtree(self.temp, ignore_errors=True)
 
     def wait_for_training(self):
         """Return when some rank is at its first step (the copy has to be MARKed)."""

@@ -15,12 +15,14 @@ nox.options.sessions = ["docs", "tests"]
 PYTHONPATH = "code"
 
 
-def prepare(session: nox.Session, environment: str) -> dict[str, str]:
+def prepare(session: nox.Session, environment: str) -> dict[str, str | None]:
     """Install an environment at the locked versions; return the variables its commands need."""
     session.install("-r", f"requirements/{environment}.txt", "-c", "constraints.txt")
     return {
         "PYTHONPATH": PYTHONPATH,
         "NO_MKDOCS_2_WARNING": "1",
+        # Some shells forbid it; without bytecode each import of torch compiles sympy anew.
+        "PYTHONDONTWRITEBYTECODE": None,
         # Whoever is started with this ends with us, however we end (distlab.spmd.processes).
         "DISTLAB_PARENT": str(os.getpid()),
     }

@@ -49,7 +49,7 @@ class Site:
         return subprocess.Popen(
             [sys.executable, "-m", "mkdocs", "build", *arguments],
             cwd=self.folder,
-            env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"} | env,
+            env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -34,7 +34,6 @@ def environment() -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "PYTHONPATH": str(CODE),
         "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "LANG": "C.UTF-8",
         "NO_COLOR": "1",
         "COLUMNS": "80",

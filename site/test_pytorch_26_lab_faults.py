@@ -234,6 +234,14 @@ def ranks_of(pid: int) -> list[int]:
     return servers[1:] or spawned
 
 
+def fork_server_of(pid: int) -> int | None:
+    """Return the fork server of a lab, once there is one."""
+    found = (
+        p for p in descendants(pid) if b"forkserver" in Path(f"/proc/{p}/cmdline").read_bytes()
+    )
+    return next(found, None)
+
+
 def wait_until(condition, seconds: float = 60):
     """Return the first true value of condition(), which may meet a process that has just ended."""
     deadline = time.monotonic() + seconds
@@ -316,6 +324,18 @@ def test_a_killed_or_stopped_rank_is_named(tmp_path, ranks, method, sent, says):
         os.kill(lab.ranks()[ranks // 2], signal.Signals[name])
 
         assert lab.last_line().startswith(f"FAILED: {says}")
+
+
+def test_a_fork_server_that_is_killed_before_the_first_rank_is_told_in_a_sentence(tmp_path):
+    """It imports torch for seconds, while the lab waits for it to fork rank 0."""
+    with RunningLab(tmp_path, 2, "forkserver") as lab:
+        server = wait_until(lambda: fork_server_of(lab.process.pid))
+        os.kill(server, signal.SIGKILL)
+        out, err = lab.process.communicate(timeout=90)
+
+    assert lab.process.returncode == 1
+    assert out.startswith("FAILED: rank 0 could not be started (")
+    assert err == ""
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,10 @@ def run_ranks(args):
             ours, theirs = context.Pipe(duplex=False)
             what = (rank, args, theirs.send, f"{folder}/store")
             ranks.append((context.Process(target=attempt, args=what), ours))
-            ranks[-1][0].start()
+            try:
+                ranks[-1][0].start()
+            except (EOFError, OSError):  # the fork server was killed while it imported torch
+                return [], f"rank {rank} could not be started"
             theirs.close()  # so that a rank's end is the end of its pipe
         return watch(ranks)
     except KeyboardInterrupt:

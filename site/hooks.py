@@ -34,6 +34,7 @@ EXTENSIONS = ("page_extension", "evidence")
 
 processes.die_with_caller()
 build = fence_formatter.Build(executor.Executor(ROOT, fresh=bool(os.environ.get("FENCE_FRESH"))))
+build.takes_back, build.site_dir = False, None  # a failed build removes what it has written
 build.executor.prefetch(gate.scan_folder(CONTENT).fences)
 
 
@@ -44,6 +45,7 @@ def on_config(config):
         raise PluginError(f"docs_dir is {config.docs_dir}; the fences are those of {CONTENT}")
     if Path(config.site_dir) == ROOT / "site":
         raise PluginError("site_dir is site/, which holds the tests; MkDocs would empty it")
+    build.site_dir = Path(config.site_dir)
     build.register()
     # In place: markdown-exec has kept this very list for the text that fences print.
     config.markdown_extensions += [e for e in EXTENSIONS if e not in config.markdown_extensions]
@@ -131,9 +133,15 @@ def _entry(execution: executor.Execution, versions: dict[str, str]) -> dict:
     }
 
 
+def on_startup(command, dirty):
+    """Take pages back from a build only: what is being served stays, and so does public/."""
+    build.takes_back = command == "build"
+
+
 def on_build_error(error, **_):
     """Take back the pages that were written before a late fault, as a dead anchor, was found."""
-    shutil.rmtree(ROOT / "public", ignore_errors=True)
+    if build.takes_back and build.site_dir:
+        shutil.rmtree(build.site_dir, ignore_errors=True)
 
 
 def on_shutdown():

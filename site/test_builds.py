@@ -131,6 +131,17 @@ def test_a_failed_build_takes_back_its_pages(copy_of_site):
     assert not built.public.exists()
 
 
+def test_a_failed_build_into_another_folder_leaves_public_alone(copy_of_site, tmp_path):
+    before = files(copy_of_site.build("-q").public)
+    copy_of_site.write("# A page\n\n[dead](#nowhere)\n")
+    other = tmp_path / "other"
+    built = copy_of_site.build("--site-dir", str(other))
+
+    assert (built.status, other.exists()) == (1, False)
+    assert before
+    assert files(built.public) == before
+
+
 def test_a_warm_build_imports_no_torch_and_starts_no_server(copy_of_site, tmp_path):
     copy_of_site.write('# A page\n\n```python exec="on"\nprint(1)\n```\n')
     copy_of_site.build("-q")

@@ -90,6 +90,17 @@ def mutate(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Repeat lab, cold build and exercise checks under kills and load (-- --rounds 50 --seed 1)."""
+    env = prepare(session, "tests")
+    out = session.create_tmp()
+    env["TMPDIR"] = None  # that folder's path is too long for a fork server's socket
+    session.run("python", "site/soak.py", "--out", out, *session.posargs, env=env)
+    if "--round" not in session.posargs:  # two tests are too long for every day
+        session.run("pytest", "site/test_museum.py", "-k", "more_often", env=env | {"SOAK": "1"})
+
+
+@nox.session
 def hosts(session: nox.Session) -> None:
     """Record the page Launching again, on two hosts made of network namespaces (Linux)."""
     session.run("python", "site/hosts.py", *session.posargs, env=prepare(session, "tests"))

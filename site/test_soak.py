@@ -1,0 +1,316 @@
+"""The soak session's own rules: a plan follows from its seed, and nothing wrong goes unnoticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import soak
+import soak_plan
+from distlab.practice import tasks
+from distlab.spmd import Outcome, RankOutcome
+from soak_plan import RULES, Plan, Round, Seen, Strike, Verdict
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net").is_dir(), reason="finds leaks in /proc")
+
+TWO_DECKS = [soak_plan.plan(7, number) for number in range(1, 201)]
+
+
+# ---- Plans ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_follows_from_its_seed_and_its_number():
+    again = "import soak_plan; print([str(soak_plan.plan(7, n)) for n in (3, 150)])"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(["code", "site"]), "PYTHONHASHSEED": "5"}
+    said = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, env=env,
+                          cwd=soak.ROOT, check=True)  # fmt: skip
+
+    assert said.stdout.strip() == str([str(TWO_DECKS[n - 1]) for n in (3, 150)])
+    assert [soak_plan.plan(8, number) for number in range(1, 201)] != TWO_DECKS
+
+
+def test_every_kind_is_played_disturbed_and_undisturbed():
+    labs = {(p.how, p.ranks) for p in TWO_DECKS if p.job == "lab" and not p.strike}
+    checks = {(p.task, p.how, p.strike is None) for p in TWO_DECKS if p.job == "practice"}
+    played = {p.disturbance for p in TWO_DECKS}
+
+    assert labs >= {(method, world) for method in soak_plan.METHODS for world in range(1, 9)}
+    assert len(checks) == 4 * len(tasks.everything())
+    assert {key for key in RULES if key[0] != "build"} - played <= {("torchrun", "rank", "STOP")}
+    assert Counter(p.job for p in TWO_DECKS) == {
+        "lab": 72,
+        "practice": 72,
+        "launcher": 42,
+        "build": 14,
+    }
+
+
+def test_every_disturbance_that_can_be_dealt_has_a_rule():
+    kinds = {"lab": ("spawn", "forkserver"), "torchrun": ("torchrun",), "practice": ("practice",),
+             "build": ("build",)}  # fmt: skip
+    dealt = {(job, *pair) for job, names in kinds.items() for name in names
+             for pair in soak_plan.disturbances(name)}  # fmt: skip
+
+    assert dealt == set(RULES)
+
+
+def test_a_lab_is_endless_only_if_its_disturbance_ends_it():
+    endless = {p.disturbance for n in range(40) for k in range(1, 101)
+               if (p := soak_plan.plan(n, k)).steps == soak_plan.ENDLESS}  # fmt: skip
+
+    assert endless
+    assert not {key for key in endless if key[2] == "PAUSE"}
+    assert ("torchrun", "parent", "KILL") not in endless
+    assert ("lab", "rank", "INT") not in endless
+
+
+# ---- Rules ---------------------------------------------------------------------------------------
+
+
+def struck(key: tuple[str, str, str]) -> Plan:
+    """Return a plan with this disturbance."""
+    job, target, signal = key
+    how = job if job == "torchrun" else {"lab": "forkserver"}.get(job, "solution")
+    strike = Strike(signal, target, 2, 1.0)
+    return Plan(1, 1, "lab" if job == "torchrun" else job, how, "1", 4, strike=strike)
+
+
+def seen(exit_status: int | None = 1, output: str = "", **other) -> Seen:
+    """Return what came of a job that did not end right."""
+    values = {"wrong": "not right", "hit": 2, "begun": True} | other
+    return Seen(exit_status, 1.0, output, **values)
+
+
+SAYS = {
+    ("lab", "rank", "KILL"): "FAILED: rank 2 ended early: exit status -9 (world size 4",
+    ("lab", "rank", "TERM"): "FAILED: rank 2 ended early: exit status -15 (world size 4",
+    ("lab", "rank", "INT"): "FAILED: rank 2 ended early: exit status 1 (world size 4",
+    ("lab", "rank", "STOP"): "FAILED: rank 2 does not answer: stopped or stuck (training",
+    ("lab", "parent", "TERM"): "FAILED: interrupted before the verdict (world size 4",
+    ("lab", "parent", "INT"): "FAILED: interrupted before the verdict (world size 4",
+    ("lab", "server", "KILL"): "FAILED: rank 0 ended early: exit status 255 (",
+    ("lab", "server", "TERM"): "FAILED: rank 0 could not be started (",
+    ("lab", "server", "INT"): "FAILED: rank 0 could not be started (",
+    ("torchrun", "rank", "KILL"): "rank : 2 (local_rank: 2)\n  exitcode  : -9 (pid: 1)",
+    ("torchrun", "rank", "TERM"): "rank : 2 (local_rank: 2)\n  exitcode  : -15 (pid: 1)",
+    ("torchrun", "rank", "INT"): "rank : 2 (local_rank: 2)\n  exitcode  : 1 (pid: 1)",
+    ("torchrun", "rank", "STOP"): "torch.distributed.elastic...ChildFailedError:",
+    ("practice", "rank", "KILL"): "1 broadcast: rank 2 was ended by signal 9",
+    ("practice", "rank", "TERM"): "1 broadcast: rank 2 was ended by signal 15",
+    ("practice", "rank", "INT"): "rank 2 left with status 1 before your code returned",
+    ("practice", "rank", "STOP"): "rank 2 did not come to an end in 10 s",
+    ("build", "rank", "KILL"): "x.md:3, rank 2: rank 2 ended by signal 9\nno page was written.",
+    ("build", "rank", "TERM"): "x.md:3, rank 2: rank 2 ended by signal 15\nno page was written.",
+    ("build", "rank", "INT"): "rank 2 ended with exit status 1\nno page was written.",
+    ("build", "rank", "STOP"): "still running at the deadline\nno page was written.",
+    ("build", "parent", "INT"): "Aborted!",
+}
+
+
+@pytest.mark.parametrize("key", RULES, ids=" ".join)
+def test_a_rule_explains_its_own_outcome_and_no_other(key):
+    plan, rule = struck(key), RULES[key]
+    said = SAYS.get(key, "the fork server has ended. no page was written" if rule.says else "")
+    assert not soak_plan.judge(plan, seen(0, wrong="")).faults, "right is always allowed"
+    for status in rule.exits:
+        assert not soak_plan.judge(plan, seen(status, said)).faults
+        assert bool(soak_plan.judge(plan, seen(status, "")).faults) == bool(rule.says)
+        another = soak_plan.judge(plan, seen(status, said, hit=3))
+        assert bool(another.faults) == ("{rank}" in rule.says)
+        assert soak_plan.judge(plan, seen(status, said, hit=None)).faults, "was not struck"
+
+    for broken in (seen(None), seen(77, said), seen(0 if key[:2] != ("build", "rank") else 5)):
+        assert soak_plan.judge(plan, broken).faults
+
+
+def test_an_undisturbed_round_must_be_right():
+    plan = Plan(1, 1, "lab", "spawn", ranks=3)
+
+    assert soak_plan.judge(plan, seen(0, wrong="", hit=None)) == Verdict("right")
+    assert soak_plan.judge(plan, seen(1, hit=None)).faults
+    assert soak_plan.judge(plan, seen(None, hit=None)).faults == ("no end within 330 s",)
+
+
+TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in f\n    g()\nKeyError: 1\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        ("/x/code/distlab/spmd/run.py", True),
+        ("/x/content/courses/pytorch/code/26_ddp_gloo.py", True),
+        ("/x/site/hooks.py", True),
+        ("/usr/lib/python3/site-packages/torch/distributed/run.py", False),
+    ],
+)
+def test_a_traceback_of_ours_is_a_fault_and_one_of_torch_is_not(path, counts):
+    plan = Plan(1, 1, "lab", "spawn", ranks=3)
+    verdict = soak_plan.judge(plan, seen(0, TRACE.format(path), wrong="", hit=None))
+
+    assert bool(verdict.faults) == counts
+
+
+def outcome(name: str, culprit: int) -> Outcome:
+    """Return the outcome that a program of the launcher must come to, on two ranks."""
+    does = soak_plan.PROGRAMS[name]
+    ranks = [RankOutcome(r, 0, True, False, "", "", "", 1.0) for r in range(2)]
+    ranks[culprit] = dataclasses.replace(ranks[culprit], exit=does.exit, stdout=does.says)
+    left = ("sleep 100",) * (name == "leave")
+    return Outcome(does.cause, 1.0, tuple(ranks), culprit if does.cause == "failed" else None, left)
+
+
+@pytest.mark.parametrize("name", soak_plan.PROGRAMS)
+def test_a_program_of_the_launcher_comes_to_its_outcome_and_no_other(name):
+    good = outcome(name, 1)
+    bad_rank = dataclasses.replace(good.ranks[1], exit=99)
+    changes = [{"cause": "other"}, {"first_failed": 0}, {"ranks": (good.ranks[0], bad_rank)},
+               {"left_behind": () if good.left_behind else ("sleep 5",)}]  # fmt: skip
+
+    assert soak_plan.wrong(name, 1, good) == ""
+    for change in changes:
+        assert soak_plan.wrong(name, 1, dataclasses.replace(good, **change))
+
+
+def test_the_report_has_the_tally_the_slowest_and_how_to_repeat_a_fault():
+    plan = struck(("lab", "rank", "KILL"))
+    bad = Round(plan, seen(7, leaks=("file t/x",)), soak_plan.judge(plan, seen(7, leaks=("x",))))
+    good = Round(Plan(1, 2, "lab", "spawn"), seen(0, wrong="", hit=None), Verdict("right"))
+    text = soak_plan.report([bad, good], ["a note"], "again {number} {seed}")
+
+    assert "lab       KILL rank           1  against the rule 1" in text
+    assert "lab       -                   1  right 1" in text
+    assert "slowest: 1.0 s, round 1: lab forkserver, 4 ranks; KILL to rank 2" in text
+    assert "1 rounds that no rule explains, 1 leaks" in text
+    assert "again 1 1" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--rounds", "0"], "--rounds 0: rounds are counted from 1"),
+        (["--round", "3"], "needs the --seed"),
+        (["--out", "/no/folder"], "/no/folder is not a folder"),
+        (["--rounds", "many"], "invalid int value"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(capsys, arguments, says):
+    with pytest.raises(SystemExit) as stop:
+        soak.parse(arguments)
+
+    assert stop.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+# ---- Leaks, made on purpose ----------------------------------------------------------------------
+
+# In a process of its own: a soak adopts the orphans of its rounds, which pytest should not.
+LEAKY = """
+import os, socket, subprocess, sys, threading, time
+from pathlib import Path
+import soak
+from distlab.spmd import processes
+folder = Path(sys.argv[1])
+soak.SHARED = (folder / "shared",)
+soak.SHARED[0].mkdir()
+place = soak.Place(folder / "r1", folder)
+place.tmp.mkdir(parents=True)
+place.work.mkdir()
+with soak.spmd.Launcher(preload=("json",)) as launcher:
+    launcher.run(soak.spmd.Program("pass"))
+    guard = soak.Watchman(folder, launcher, private=True)
+    plan = soak.Plan(1, 1, "launcher", "")
+    soak.soak_plan.LEAVE = 0.3
+    print("nothing", soak.Watchman.wait(guard, plan, place)[1])
+    kept = []
+    def orphan():
+        subprocess.run(["sh", "-c", "setsid sleep 67 >/dev/null 2>&1 &"], check=True)
+    def marked():
+        kept.append(subprocess.Popen(["sleep", "68"], env={"TMPDIR": str(place.tmp)}))
+        guard.known.add(kept[-1].pid)
+    def port():
+        kept.append(socket.create_server(("127.0.0.1", 0)))
+    def thread():
+        kept.append(threading.Thread(target=time.sleep, args=(30,), daemon=True))
+        kept[-1].start()
+    makes = {
+        "orphan": orphan,
+        "marked": marked,
+        "temp file": lambda: (place.tmp / "x").touch(),
+        "result": lambda: (place.work / "half").touch(),
+        "shared": lambda: (soak.SHARED[0] / "torch_1_2").touch(),
+        "descriptor": lambda: kept.append(open(os.devnull)),
+        "port": port,
+        "thread": thread,
+    }
+    for name, make in makes.items():
+        make()
+        print(name, soak.Watchman.wait(guard, plan, place)[1])
+        if name == "marked":
+            kept[-1].kill(), kept[-1].wait()
+        for path in (place.tmp / "x", place.work / "half"):
+            path.unlink(missing_ok=True)
+    print("nothing", soak.Watchman.wait(guard, plan, place)[1])
+"""
+SEEN = {
+    "orphan": "process sleep 67",
+    "marked": "process sleep 68",
+    "temp file": "file t/x",
+    "result": "file work/half",
+    "shared": "shared/torch_1_2",
+    "descriptor": "caller's descriptors",
+    "port": "listening ports: 1, before 0",
+    "thread": "caller's threads",
+}
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Return a function that runs a program with a short temp folder of its own."""
+    temp = Path(tempfile.mkdtemp(prefix="soak-"))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(["code", "site"]), "TMPDIR": str(temp)}
+        return subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
+                              cwd=soak.ROOT, env=env, timeout=120, check=False)  # fmt: skip
+
+    yield run
+    assert list(temp.iterdir()) == []
+    temp.rmdir()
+
+
+def test_each_kind_of_leak_is_seen_once(python, tmp_path):
+    done = python("-c", LEAKY, str(tmp_path))
+    told = [line.partition(" (") for line in done.stdout.splitlines()]
+
+    assert [name for name, _, _ in told] == ["nothing", *SEEN, "nothing"], done.stderr
+    assert told[0][2] == told[-1][2] == ")"
+    for name, _, leaks in told[1:-1]:
+        assert SEEN[name] in leaks
+        assert sum(words in leaks for words in SEEN.values()) <= 2
+
+
+# ---- Rounds, really played -----------------------------------------------------------------------
+
+
+SHORT = 4968
+"""A seed whose first two rounds are short: programs on the launcher, and a check that is struck."""
+
+
+def test_two_rounds_are_played_and_reported(python, tmp_path):
+    assert [soak_plan.plan(SHORT, number).job for number in (1, 2)] == ["launcher", "practice"]
+    assert soak_plan.plan(SHORT, 2).strike
+
+    done = python("site/soak.py", "--rounds", "2", "--seed", str(SHORT), "--out", str(tmp_path))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 rounds that no rule explains, 0 leaks" in (tmp_path / "soak.txt").read_text()
+    played = json.loads((tmp_path / "soak.json").read_text())
+    assert [each["verdict"]["faults"] for each in played] == [[], []]

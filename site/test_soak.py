@@ -15,9 +15,12 @@ import pytest
 
 import soak
 import soak_plan
+import soak_programs
+import soak_rules
 from distlab.practice import tasks
 from distlab.spmd import Outcome, RankOutcome
-from soak_plan import RULES, Plan, Round, Seen, Strike, Verdict
+from soak_plan import Plan, Strike
+from soak_rules import RULES, Round, Seen, Verdict
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net").is_dir(), reason="finds leaks in /proc")
 
@@ -119,24 +122,24 @@ SAYS = {
 def test_a_rule_explains_its_own_outcome_and_no_other(key):
     plan, rule = struck(key), RULES[key]
     said = SAYS.get(key, "the fork server has ended. no page was written" if rule.says else "")
-    assert not soak_plan.judge(plan, seen(0, wrong="")).faults, "right is always allowed"
+    assert not soak_rules.judge(plan, seen(0, wrong="")).faults, "right is always allowed"
     for status in rule.exits:
-        assert not soak_plan.judge(plan, seen(status, said)).faults
-        assert bool(soak_plan.judge(plan, seen(status, "")).faults) == bool(rule.says)
-        another = soak_plan.judge(plan, seen(status, said, hit=3))
+        assert not soak_rules.judge(plan, seen(status, said)).faults
+        assert bool(soak_rules.judge(plan, seen(status, "")).faults) == bool(rule.says)
+        another = soak_rules.judge(plan, seen(status, said, hit=3))
         assert bool(another.faults) == ("{rank}" in rule.says)
-        assert soak_plan.judge(plan, seen(status, said, hit=None)).faults, "was not struck"
+        assert soak_rules.judge(plan, seen(status, said, hit=None)).faults, "was not struck"
 
     for broken in (seen(None), seen(77, said), seen(0 if key[:2] != ("build", "rank") else 5)):
-        assert soak_plan.judge(plan, broken).faults
+        assert soak_rules.judge(plan, broken).faults
 
 
 def test_an_undisturbed_round_must_be_right():
     plan = Plan(1, 1, "lab", "spawn", ranks=3)
 
-    assert soak_plan.judge(plan, seen(0, wrong="", hit=None)) == Verdict("right")
-    assert soak_plan.judge(plan, seen(1, hit=None)).faults
-    assert soak_plan.judge(plan, seen(None, hit=None)).faults == ("no end within 330 s",)
+    assert soak_rules.judge(plan, seen(0, wrong="", hit=None)) == Verdict("right")
+    assert soak_rules.judge(plan, seen(1, hit=None)).faults
+    assert soak_rules.judge(plan, seen(None, hit=None)).faults == ("no end within 330 s",)
 
 
 TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in f\n    g()\nKeyError: 1\n'
@@ -153,37 +156,37 @@ TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in f\n    g()\
 )
 def test_a_traceback_of_ours_is_a_fault_and_one_of_torch_is_not(path, counts):
     plan = Plan(1, 1, "lab", "spawn", ranks=3)
-    verdict = soak_plan.judge(plan, seen(0, TRACE.format(path), wrong="", hit=None))
+    verdict = soak_rules.judge(plan, seen(0, TRACE.format(path), wrong="", hit=None))
 
     assert bool(verdict.faults) == counts
 
 
 def outcome(name: str, culprit: int) -> Outcome:
     """Return the outcome that a program of the launcher must come to, on two ranks."""
-    does = soak_plan.PROGRAMS[name]
+    does = soak_programs.PROGRAMS[name]
     ranks = [RankOutcome(r, 0, True, False, "", "", "", 1.0) for r in range(2)]
     ranks[culprit] = dataclasses.replace(ranks[culprit], exit=does.exit, stdout=does.says)
     left = ("sleep 100",) * (name == "leave")
     return Outcome(does.cause, 1.0, tuple(ranks), culprit if does.cause == "failed" else None, left)
 
 
-@pytest.mark.parametrize("name", soak_plan.PROGRAMS)
+@pytest.mark.parametrize("name", soak_programs.PROGRAMS)
 def test_a_program_of_the_launcher_comes_to_its_outcome_and_no_other(name):
     good = outcome(name, 1)
     bad_rank = dataclasses.replace(good.ranks[1], exit=99)
     changes = [{"cause": "other"}, {"first_failed": 0}, {"ranks": (good.ranks[0], bad_rank)},
                {"left_behind": () if good.left_behind else ("sleep 5",)}]  # fmt: skip
 
-    assert soak_plan.wrong(name, 1, good) == ""
+    assert soak_programs.wrong(name, 1, good) == ""
     for change in changes:
-        assert soak_plan.wrong(name, 1, dataclasses.replace(good, **change))
+        assert soak_programs.wrong(name, 1, dataclasses.replace(good, **change))
 
 
 def test_the_report_has_the_tally_the_slowest_and_how_to_repeat_a_fault():
     plan = struck(("lab", "rank", "KILL"))
-    bad = Round(plan, seen(7, leaks=("file t/x",)), soak_plan.judge(plan, seen(7, leaks=("x",))))
+    bad = Round(plan, seen(7, leaks=("file t/x",)), soak_rules.judge(plan, seen(7, leaks=("x",))))
     good = Round(Plan(1, 2, "lab", "spawn"), seen(0, wrong="", hit=None), Verdict("right"))
-    text = soak_plan.report([bad, good], ["a note"], "again {number} {seed}")
+    text = soak_rules.report([bad, good], ["a note"], "again {number} {seed}")
 
     assert "lab       KILL rank           1  against the rule 1" in text
     assert "lab       -                   1  right 1" in text
@@ -215,20 +218,20 @@ def test_bad_input_is_refused_in_one_sentence(capsys, arguments, says):
 LEAKY = """
 import os, socket, subprocess, sys, threading, time
 from pathlib import Path
-import soak
-from distlab.spmd import processes
+import soak_leaks, soak_plan
+from distlab import spmd
 folder = Path(sys.argv[1])
-soak.SHARED = (folder / "shared",)
-soak.SHARED[0].mkdir()
-place = soak.Place(folder / "r1", folder)
+soak_leaks.SHARED = (folder / "shared",)
+soak_leaks.SHARED[0].mkdir()
+place = soak_leaks.Place(folder / "r1", folder)
 place.tmp.mkdir(parents=True)
 place.work.mkdir()
-with soak.spmd.Launcher(preload=("json",)) as launcher:
-    launcher.run(soak.spmd.Program("pass"))
-    guard = soak.Watchman(folder, launcher, private=True)
-    plan = soak.Plan(1, 1, "launcher", "")
-    soak.soak_plan.LEAVE = 0.3
-    print("nothing", soak.Watchman.wait(guard, plan, place)[1])
+with spmd.Launcher(preload=("json",)) as launcher:
+    launcher.run(spmd.Program("pass"))
+    guard = soak_leaks.Watchman(folder, launcher, private=True)
+    plan = soak_plan.Plan(1, 1, "launcher", "")
+    soak_plan.LEAVE = 0.3
+    print("nothing", guard.wait(plan, place)[1])
     kept = []
     def orphan():
         subprocess.run(["sh", "-c", "setsid sleep 67 >/dev/null 2>&1 &"], check=True)
@@ -245,19 +248,19 @@ with soak.spmd.Launcher(preload=("json",)) as launcher:
         "marked": marked,
         "temp file": lambda: (place.tmp / "x").touch(),
         "result": lambda: (place.work / "half").touch(),
-        "shared": lambda: (soak.SHARED[0] / "torch_1_2").touch(),
+        "shared": lambda: (soak_leaks.SHARED[0] / "torch_1_2").touch(),
         "descriptor": lambda: kept.append(open(os.devnull)),
         "port": port,
         "thread": thread,
     }
     for name, make in makes.items():
         make()
-        print(name, soak.Watchman.wait(guard, plan, place)[1])
+        print(name, guard.wait(plan, place)[1])
         if name == "marked":
             kept[-1].kill(), kept[-1].wait()
         for path in (place.tmp / "x", place.work / "half"):
             path.unlink(missing_ok=True)
-    print("nothing", soak.Watchman.wait(guard, plan, place)[1])
+    print("nothing", guard.wait(plan, place)[1])
 """
 SEEN = {
     "orphan": "process sleep 67",

@@ -72,7 +72,7 @@ RULES = {
     ("practice", "parent", "PAUSE"): Rule(),
     ("practice", "server", "KILL"): Rule((3,), NO_SERVER),
     ("practice", "server", "TERM"): Rule((3,), NO_SERVER),
-    ("practice", "server", "INT"): Rule((3,), NO_SERVER),
+    ("practice", "server", "INT"): Rule((3,), NO_SERVER, traces=True),  # as above: its start only
     ("practice", "server", "PAUSE"): Rule(),
     # A build publishes nothing, and names the fence's rank.
     ("build", "rank", "KILL"): Rule((1,), rf"(?s)rank {{rank}} ended by signal 9.*{NO_PAGE}"),

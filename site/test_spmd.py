@@ -392,6 +392,18 @@ def test_a_server_that_dies_fails_its_futures_with_a_sentence():
         assert not launcher.alive
 
 
+@pytest.mark.parametrize("options", [{}, {"start": "fresh"}, {"shell": "bash"}], ids=str)
+def test_a_ctrl_c_does_not_end_the_server_but_a_program(launcher, options):
+    run(launcher, "pass")
+    launcher._server.send_signal(signal.SIGINT)
+    source = "kill -INT $$" if options.get("shell") else "import os; os.kill(os.getpid(), 2)"
+    (struck,) = run(launcher, source, timeout=30, **options).ranks
+
+    assert launcher.alive
+    assert not struck.finished
+    assert options.get("shell") or "KeyboardInterrupt" in struck.stderr
+
+
 def test_what_a_program_finds_does_not_depend_on_the_caller_s_environment(monkeypatch):
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     monkeypatch.setenv("RANK", "7")

@@ -58,8 +58,7 @@ def watched(
     when `keep` cannot be written, LauncherError.
     """
     with spmd.Launcher() as launcher:
-        # In the server's own folder, which it removes however this process ends.
-        folder = launcher._root / "hangs"
+        folder = launcher.folder / "hangs"
         folder.mkdir()
         orders = _orders(folder, script, args, alone=nproc is None, after=after)
         running = launcher.submit(_program(orders, 1 if nproc is None else nproc, start))

@@ -43,19 +43,22 @@ def environment() -> dict[str, str]:
 
 
 class Launcher:
-    """A fork server of one's own; a context manager. Methods may be called from any thread."""
+    """A fork server of one's own; a context manager. Methods may be called from any thread.
+
+    folder: the server's own; removed when the server ends, however that comes about
+    """
 
     def __init__(self, preload: tuple[str, ...] = ()) -> None:
         """Start the server; it imports torch while the caller goes on.
 
         preload: the modules that every forked rank finds imported (default: server.PRELOAD)
         """
-        self._root = Path(tempfile.mkdtemp(prefix="distlab-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="distlab-"))
         self._socket, theirs = socket.socketpair()
-        with theirs, (self._root / "server.log").open("w") as log:
+        with theirs, (self.folder / "server.log").open("w") as log:
             command = [sys.executable, "-m", "distlab.spmd.server", str(theirs.fileno())]
             self._server = subprocess.Popen(
-                [*command, self._root, *preload],
+                [*command, self.folder, *preload],
                 env=environment(),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -106,7 +109,7 @@ class Launcher:
             self._server.wait()
         self._reader.join(1)
         self._socket.close()
-        shutil.rmtree(self._root, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Launcher:
         return self
@@ -126,7 +129,7 @@ class Launcher:
         self._fail_pending()
 
     def _fail_pending(self) -> None:
-        log = self._root / "server.log"
+        log = self.folder / "server.log"
         tail = log.read_text()[-2000:] if log.exists() else ""
         self._server.poll()
         with self._lock:

@@ -40,6 +40,10 @@ from soak_rules import Round, Seen  # noqa: E402
 from test_builds import files  # noqa: E402
 
 
+class Unbuilt(Exception):  # noqa: N818
+    """There is no build to compare with; the text is what it said."""
+
+
 class Soak:
     """Plays rounds in a folder of its own, on a copy of the tree that nobody edits meanwhile."""
 
@@ -77,7 +81,7 @@ class Soak:
         place = Place(self.folder / "r0", self.tree)
         process = start(Plan(0, 0, "build", "cold"), place)
         if process.wait(DEADLINE["build"]):
-            raise RuntimeError(f"the site does not build: {place.said('stderr')[-2000:]}")
+            raise Unbuilt(f"undisturbed, the site does not build: {place.said('stderr')[-2000:]}")
         return files(place.work / "public")
 
     def _run(self, plan: Plan, place: Place) -> Seen:
@@ -230,6 +234,8 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
                 soak.forget(rounds[-1].plan, options.out, keep=bool(rounds[-1].verdict.faults))
         except KeyboardInterrupt:
             print(f"interrupted after {len(rounds)} rounds", file=sys.stderr)
+        except Unbuilt as problem:
+            print(f"soak: {problem}", file=sys.stderr)
         finally:
             said = notes(soak, options, private=private)
             left = soak.close()

@@ -140,6 +140,8 @@ def test_an_undisturbed_round_must_be_right():
     assert soak_rules.judge(plan, seen(0, wrong="", hit=None)) == Verdict("right")
     assert soak_rules.judge(plan, seen(1, hit=None)).faults
     assert soak_rules.judge(plan, seen(None, hit=None)).faults == ("no end within 330 s",)
+    left = seen(0, wrong="", hit=None, leaks=("file t/x",))
+    assert soak_rules.judge(plan, left).faults == ("left behind: file t/x",)
 
 
 TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in f\n    g()\nKeyError: 1\n'

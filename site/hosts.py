@@ -19,7 +19,8 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "code")]
@@ -150,14 +151,14 @@ def _fixed(name: str, value: str | None) -> str:
     return value or "-"
 
 
-def where() -> str:
+def where(engine: str = "", cores: str = "cores for both hosts") -> str:
     """Return the sentence that says when and with what a recording was made."""
     today = datetime.datetime.now(datetime.UTC)
     kernel = re.match(r"[\d.]+", platform.release())[0]
     return (
-        f"Recorded on {today.day} {today:%B %Y} with torch {importlib.metadata.version('torch')}, "
-        f"Python {platform.python_version()}, {platform.system()} {kernel}, "
-        f"{os.cpu_count()} cores for both hosts."
+        f"Recorded on {today.day} {today:%B %Y} with {engine}"
+        f"torch {importlib.metadata.version('torch')}, Python {platform.python_version()}, "
+        f"{platform.system()} {kernel}, {os.cpu_count()} {cores}."
     )
 
 
@@ -175,38 +176,55 @@ def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
 # ---- The file ------------------------------------------------------------------------------------
 
 
-def recorded() -> dict[str, str]:
-    """Return the sections of the recording as it is."""
-    text = FILE.read_text("utf-8") if FILE.exists() else ""
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded: scenarios by name, how one is played and shown, and the file."""
+
+    scenarios: Mapping[str, Scenario]
+    play: Callable[[Scenario], list[Ran | Done]]
+    sections: Callable[[Scenario, list[Ran | Done]], dict[str, str]]
+    file: Path
+
+
+def two_hosts() -> Recording:
+    """Return the recording of the page "Launching"."""
+    return Recording(SCENARIOS, hosts_world.play, sections, FILE)
+
+
+def recorded(of: Recording | None = None) -> dict[str, str]:
+    """Return the sections of a recording as it is."""
+    file = (of or two_hosts()).file
+    text = file.read_text("utf-8") if file.exists() else ""
     return {match["name"]: match["text"] for match in SECTION.finditer(text)}
 
 
-def write(found: dict[str, str]) -> None:
-    """Write the recording, in the order of the scenarios; a reader sees the old or the new one."""
-    order = [name for one in SCENARIOS for name in (one, f"{one}-fixed") if name in found]
+def write(found: dict[str, str], of: Recording | None = None) -> None:
+    """Write a recording, in the order of the scenarios; a reader sees the old or the new one."""
+    of = of or two_hosts()
+    order = [name for one in of.scenarios for name in (one, f"{one}-fixed") if name in found]
     marked = [f"--8<-- [start:{n}]\n{found[n]}\n--8<-- [end:{n}]" for n in order]
-    part = FILE.with_suffix(".part")
+    part = of.file.with_suffix(".part")
     try:
         part.write_text("\n\n".join(marked) + "\n", "utf-8")
-        part.replace(FILE)
+        part.replace(of.file)
     finally:
         part.unlink(missing_ok=True)
 
 
-def record(names: Iterable[str]) -> list[str]:
+def record(names: Iterable[str], of: Recording | None = None) -> list[str]:
     """Play scenarios, replace their sections, return the faults."""
-    found: list[str] = []
+    of, found = of or two_hosts(), []
     for name in names:
         print(f"{name} ...", flush=True)
         try:
-            log = hosts_world.play(SCENARIOS[name])
+            log = of.play(of.scenarios[name])
         except RuntimeError as error:
             found.append(str(error))
             continue
-        wrong = hosts_world.faults(SCENARIOS[name], log)
+        wrong = hosts_world.faults(of.scenarios[name], log)
         found += wrong
         if not wrong:
-            write(recorded() | sections(SCENARIOS[name], log))
+            write(recorded(of) | of.sections(of.scenarios[name], log), of)
     return found
 
 

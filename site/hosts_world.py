@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ FILES = ROOT / "content/courses/pytorch"
 PROGRAMS = ("code/26_ddp_gloo.py", "launching/train.py", "launching/environment.py")
 NAMESPACES = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
 NEEDED = ("unshare", "nsenter", "ip")
-INSIDE = "import sys; sys.path[:0] = sys.argv[1:2]; import hosts_world as w; w.inside(sys.argv[2])"
+INSIDE = "import sys; sys.path[:0] = sys.argv[1:2]; import {} as w; w.inside(sys.argv[2])"
 DEADLINE = 240  # seconds that a scenario may take; the longest needs about 100
 
 
@@ -75,7 +76,7 @@ class Admin:
 
 @dataclass(frozen=True)
 class Until:
-    """Wait until the command that runs on a host has printed a text, at most so many seconds."""
+    """Wait until the last command of a host has printed a text or ended, at most so long."""
 
     host: str
     text: str
@@ -144,12 +145,20 @@ class Done:
 # ---- Outside -------------------------------------------------------------------------------------
 
 
-def play(scenario: Scenario, deadline: float = DEADLINE) -> list[Ran | Done]:
+def play(
+    scenario: Scenario,
+    deadline: float = DEADLINE,
+    module: str = __name__,
+    namespaces: Sequence[str] = NAMESPACES,
+) -> list[Ran | Done]:
     """Play a scenario in a world of its own; return what was done and what came of it, in order.
+
+    module:     whose `inside` is PID 1 of the world; it lies beside this file
+    namespaces: options of unshare, beside those for mounts, network and host name
 
     Raises RuntimeError if the world could not be made or did not end by the deadline.
     """
-    with _open_world(scenario) as world:
+    with _open_world(scenario, module, namespaces) as world:
         try:
             log, errors = _talk(world, deadline)
         except subprocess.TimeoutExpired:
@@ -160,10 +169,11 @@ def play(scenario: Scenario, deadline: float = DEADLINE) -> list[Ran | Done]:
     return [_read(entry) for entry in json.loads(log)]
 
 
-def _open_world(scenario: Scenario) -> subprocess.Popen:
-    inside = [sys.executable, "-c", INSIDE, str(Path(__file__).parent), pack(scenario)]
+def _open_world(scenario: Scenario, module: str, namespaces: Sequence[str]) -> subprocess.Popen:
+    code = INSIDE.format(module)
+    inside = [sys.executable, "-c", code, str(Path(__file__).parent), pack(scenario)]
     return subprocess.Popen(
-        ["unshare", *NAMESPACES, "--mount", "--net", "--uts", *inside],
+        ["unshare", *namespaces, "--mount", "--net", "--uts", *inside],
         stdin=subprocess.PIPE,  # never written to: its end is the end of the world
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -240,11 +250,11 @@ def run(command: list[str]) -> None:
 class Machine:
     """A running host."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, programs: Sequence[str] = PROGRAMS) -> None:
         self.host = host
         self.disk = DISK / host.name
         self.disk.mkdir()
-        for program in PROGRAMS:
+        for program in programs:
             shutil.copy(FILES / program, self.disk)
         setup = f"echo {host.name} >/proc/sys/kernel/hostname; ip link set lo up; echo up; exec cat"
         self.init = subprocess.Popen(
@@ -363,7 +373,8 @@ class Play:
                 self.log.append(Done(step, round(now, 1)))
             case Until():
                 last = [c for c in self.commands() if c.step.host == step.host][-1]
-                wait(lambda: any(step.text in line for line in [*last.lines]), step.seconds)
+                said = lambda: any(step.text in line for line in [*last.lines])  # noqa: E731
+                wait(lambda: said() or last.has_ended(), step.seconds)
             case Pause():
                 time.sleep(step.seconds)
             case Finish():
@@ -372,19 +383,29 @@ class Play:
                     command.end()
 
 
-def inside(packed: str) -> None:
-    """Be PID 1 of a world: make the hosts, play the scenario, print the log as JSON, end."""
-    end_with_caller(DEADLINE + 10)  # the caller's own deadline comes first
+def mount_disks(names: str) -> None:
+    """Give the world a file system of its own for its hosts' disks, and a hosts file."""
     run(["mount", "-t", "tmpfs", "tmpfs", str(DISK)])
-    scenario = unpack(packed)
     hosts_file = DISK / "hosts"
-    hosts_file.write_text(NAMES if scenario.names else "127.0.0.1 localhost\n")
+    hosts_file.write_text(names)
     run(["mount", "--bind", str(hosts_file), "/etc/hosts"])
-    machines = [Machine(host) for host in HOSTS]
-    connect(machines)
+
+
+def perform(scenario: Scenario, machines: list[Machine]) -> None:
+    """Take all steps of a scenario, print the log as JSON, end the world."""
     play = Play(machines)
     for step in scenario.steps:
         play.take(step)
     log = [entry.result() if isinstance(entry, Command) else entry for entry in play.log]
     print(json.dumps([asdict(entry) for entry in log]), flush=True)
     os._exit(0)  # without clean-up: the kernel's is complete
+
+
+def inside(packed: str) -> None:
+    """Be PID 1 of a world: make the hosts, play the scenario, print the log as JSON, end."""
+    end_with_caller(DEADLINE + 10)  # the caller's own deadline comes first
+    scenario = unpack(packed)
+    mount_disks(NAMES if scenario.names else "127.0.0.1 localhost\n")
+    machines = [Machine(host) for host in HOSTS]
+    connect(machines)
+    perform(scenario, machines)

@@ -44,7 +44,7 @@ REPLACED = (
     (re.compile(r"(\([\w.:-]+, )\d{4,5}\)"), r"\1PORT)"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "0xADDRESS"),
     # Which words gloo has for a peer that is gone depends on how far the bytes had come.
-    (re.compile(r"/pytorch/third_party/gloo/"), ""),
+    (re.compile(r"(?:/[\w.-]+)*/pytorch/third_party/gloo/"), ""),
     (
         re.compile(
             r"\[gloo/transport/tcp/pair\.cc:\d+\] (?:Connection closed by peer (\[\S+\]:PORT)"

@@ -1,0 +1,205 @@
+"""Recordings as Markdown: the table of versions, side-by-side outputs, notes for pinned pages."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from distlab import gate
+from distlab.drift import changes, recordings
+from distlab.drift.changes import Change, Difference
+from distlab.drift.recordings import Recording, Seen
+from distlab.fences import Fence
+
+PAGE = PurePosixPath("courses/pytorch/versions.md")
+CONTENT = recordings.ROOT / "content"
+KINDS = (recordings.UNCHANGED, recordings.VARIES, recordings.DIFFERENT)
+ALIKE = 4
+"""So many equal lines in a row are shown; of more, only how many there are."""
+
+
+@functools.cache
+def everything() -> tuple[Recording, ...]:
+    """Return all recordings, the pinned version first."""
+    return tuple(recordings.read_all())
+
+
+@functools.cache
+def all_differences() -> tuple[Difference, ...]:
+    """Return every recorded difference."""
+    return tuple(changes.differences(list(everything())))
+
+
+def versions(found: Iterable[Recording] = ()) -> str:
+    """Return a table: a row for each version, how many items are of each status, the date."""
+    pinned, *later = found or everything()
+    rows = ["| torch | recorded on | Python | unchanged | varying | different |"]
+    rows += ["|:--|:--|:--|--:|--:|--:|"]
+    rows += [f"| {_told(pinned)} | {len(pinned.items)} items, the pinned version |||"]
+    for one in later:
+        statuses = [recordings.status(name, pinned, one) for name in one.items]
+        rows += [f"| {_told(one)} | {' | '.join(str(statuses.count(kind)) for kind in KINDS)} |"]
+    return "\n".join(rows) + _stale(pinned, later)
+
+
+def _told(one: Recording) -> str:
+    when = one.date if one.since == one.date else f"{one.since} to {one.date}"
+    return f"{one.torch} | {when} | {one.python}"
+
+
+def _stale(pinned: Recording, later: Iterable[Recording]) -> str:
+    """Return a sentence about what cannot be compared today, if there is such."""
+    now = current()
+    names = {name for name in now if name not in pinned.items}
+    names |= {n for n, seen in pinned.items.items() if now.get(n, seen.program) != seen.program}
+    names |= {
+        name
+        for one in later
+        for name in one.items
+        if recordings.status(name, pinned, one) == recordings.STALE
+    }
+    if not names:
+        return ""
+    listed = ", ".join(_link(name) for name in sorted(names))
+    return f"\n\nWritten or changed since they were recorded, so not compared here: {listed}."
+
+
+@functools.cache
+def current() -> dict[str, str]:
+    """Return the fences of the pages as they are now: names and digests of their programs."""
+    scanned = gate.scan_folder(CONTENT).fences
+    own = f"content/{PAGE}:"
+    return dict(recordings.fence_item(f) for f in scanned if not f.at.startswith(own))
+
+
+# ---- One change ----------------------------------------------------------------------------------
+
+
+def change(identity: str) -> str:
+    """Return what a change did to its example, side by side, and the list of what it touches."""
+    (one,) = (c for c in changes.CHANGES if c.id == identity)
+    touched: dict[str, list[str]] = {}
+    for difference in all_differences():
+        if one in difference.changes:
+            touched.setdefault(difference.name, []).append(difference.version)
+    return "\n\n".join([_beside(one.example), _touched(touched)])
+
+
+def _touched(touched: dict[str, list[str]]) -> str:
+    groups: dict[str, list[str]] = {}
+    for name, versions_of in touched.items():
+        groups.setdefault(", ".join(versions_of), []).append(name)
+    lines = [
+        f"In {where}: {', '.join(_link(name) for name in names)}."
+        for where, names in groups.items()
+    ]
+    return "\n\n".join(lines)
+
+
+def _link(name: str) -> str:
+    """Return an item as a Markdown link from the page of versions, if it has an address."""
+    path, found, anchor = name.partition("#")
+    if not found:
+        return f"`{PurePosixPath(name).name}`"
+    up = _relative(path, PAGE)
+    return f"[`{anchor.removeprefix('fence-')}`]({up}#{anchor})"
+
+
+def _relative(path: str, start: PurePosixPath) -> str:
+    steps = len(start.parent.parts)
+    common = 0
+    for ours, theirs in zip(start.parent.parts, PurePosixPath(path).parts, strict=False):
+        if ours != theirs:
+            break
+        common += 1
+    rest = PurePosixPath(path).parts[common:]
+    return "/".join([".."] * (steps - common) + list(rest))
+
+
+def _beside(name: str) -> str:
+    """Return an item's outputs in boxes beside each other, equal versions in one box."""
+    pinned, *later = everything()
+    boxes: dict[str, list[str]] = {_shown(pinned.items[name]): [pinned.version]}
+    for one in later:
+        seen = pinned.items[name] if one.items[name].pinned else one.items[name]
+        boxes.setdefault(_shown(seen), []).append(one.version)
+    first = next(iter(boxes))
+    parts = [_box(text, f"torch {', '.join(of)}", first) for text, of in boxes.items()]
+    return '<div class="grid" markdown>\n\n' + "\n\n".join(parts) + "\n\n</div>"
+
+
+def _shown(seen: Seen) -> str:
+    one = max(seen.showings, key=lambda showing: showing.times)
+    return one.text if one.outcome == recordings.DECLARED else f"{one.text}\n({one.outcome})"
+
+
+def _box(text: str, title: str, other: str) -> str:
+    """Return a code block that shows what differs from `other`, long equal stretches cut short."""
+    lines, marked = [], []
+    matcher = difflib.SequenceMatcher(None, other.splitlines(), text.splitlines(), autojunk=False)
+    for kind, _, _, low, high in matcher.get_opcodes():
+        part = text.splitlines()[low:high]
+        if kind == "equal" and len(part) > ALIKE:
+            lines += [f"(… {len(part)} lines that do not differ)"]
+            continue
+        if kind != "equal":
+            marked += range(len(lines) + 1, len(lines) + len(part) + 1)
+        lines += part
+    highlight = f' hl_lines="{" ".join(map(str, marked))}"' if marked else ""
+    return f'```text title="{title}"{highlight}\n' + "\n".join(lines) + "\n```"
+
+
+def counts(name: str) -> str:
+    """Return how often an item that varies showed what, as a table with a column a version."""
+    found = everything()
+    texts = sorted({one.text for recording in found for one in recording.items[name].showings})
+    header = ["what came of it", *(one.version for one in found)]
+    rows = [header, [":--"] + ["--:"] * len(found)]
+    for text in texts:
+        cells = [_share(text, recording.items[name]) for recording in found]
+        rows.append([text, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _share(text: str, seen: Seen) -> str:
+    times = sum(one.times for one in seen.showings if one.text == text)
+    return f"{times} of {sum(one.times for one in seen.showings)}"
+
+
+def still(name: str) -> str:
+    """Return what an item shows under the pinned version, and under which others it is equal."""
+    pinned, *later = everything()
+    same = [one.version for one in later if recordings.status(name, pinned, one) == KINDS[0]]
+    title = f"torch {', '.join([pinned.version, *same])}"
+    return f'```text title="{title}"\n{_shown(pinned.items[name])}\n```'
+
+
+# ---- Notes on the pinned pages -------------------------------------------------------------------
+
+
+@functools.cache
+def noted() -> dict[str, tuple[str, tuple[Change, ...]]]:
+    """Return for each item that differs the first version where it does, and all its changes."""
+    found: dict[str, tuple[str, tuple[Change, ...]]] = {}
+    for difference in all_differences():
+        since, before = found.get(difference.name, (difference.version, ()))
+        found[difference.name] = since, tuple(dict.fromkeys(before + difference.changes))
+    return found
+
+
+def note(fence: Fence) -> str:
+    """Return HTML that says from which version on a fence's output differs, and links to why.
+
+    Empty if nothing is recorded, or if the fence is no longer the program that was recorded.
+    """
+    if fence.code is None or not everything():
+        return ""
+    name, program = recordings.fence_item(fence)
+    if name not in noted() or everything()[0].items[name].program != program:
+        return ""
+    since, why = noted()[name]
+    path = _relative(str(PAGE.with_suffix(".html")), PurePosixPath(name.partition("#")[0]))
+    links = ", ".join(f'<a href="{path}#{one.id}">{one.title}</a>' for one in why)
+    return f'<p class="fence-later">Differs from torch {since}: {links}</p>'

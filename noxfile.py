@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,11 @@ PYTHONPATH = "code"
 def prepare(session: nox.Session, environment: str) -> dict[str, str | None]:
     """Install an environment at the locked versions; return the variables its commands need."""
     session.install("-r", f"requirements/{environment}.txt", "-c", "constraints.txt")
+    return variables()
+
+
+def variables() -> dict[str, str | None]:
+    """Return the variables that the commands of every session need."""
     return {
         "PYTHONPATH": PYTHONPATH,
         "NO_MKDOCS_2_WARNING": "1",
@@ -47,11 +53,12 @@ def serve(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run every fence and every test but those of the browser and of two hosts (-- for pytest)."""
+    """Run every fence and every test but those with sessions of their own (-- for pytest)."""
     env = prepare(session, "tests")
     # Most tests wait for processes of their own, so two files at a time take little longer.
     together = ("-n", "2", "--dist", "loadfile")
-    session.run("pytest", "-m", "not browser and not hosts", *together, *session.posargs, env=env)
+    chosen = ("-m", "not browser and not hosts and not engines")
+    session.run("pytest", *chosen, *together, *session.posargs, env=env)
 
 
 @nox.session
@@ -62,7 +69,7 @@ def browser(session: nox.Session) -> None:
         session.run("apt-get", "-qq", "update", external=True)
         session.run("apt-get", "-qq", "install", "--yes", "chromium", external=True)
     session.run("mkdocs", "build", "--quiet", env=env)
-    session.run("pytest", "-m", "browser", *session.posargs, env=env)
+    session.run("pytest", "-m", "browser", "-n", "2", *session.posargs, env=env)
 
 
 @nox.session
@@ -102,8 +109,63 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def hosts(session: nox.Session) -> None:
-    """Record the page Launching again, on two hosts made of network namespaces (Linux)."""
-    session.run("python", "site/hosts.py", *session.posargs, env=prepare(session, "tests"))
+    """Record the page Launching again, on two hosts of network namespaces (-- NAME ...), then test."""
+    env = prepare(session, "tests")
+    session.run("python", "site/hosts.py", *session.posargs, env=env)
+    if not session.posargs:
+        session.run("pytest", "-m", "hosts", env=env)
+
+
+@nox.session
+def drift(session: nox.Session) -> None:
+    """Record what differs under other versions of torch (-- 2.13.0 2.14.1; --fresh: all anew)."""
+    versions = [word for word in session.posargs if word != "--fresh"]
+    if bad := [word for word in versions if not re.fullmatch(r"\d+\.\d+\.\d+", word)]:
+        session.error(f"{bad[0]!r} is no version of torch; write it in full, as 2.13.0")
+    if not versions:
+        session.error("name the versions of torch to record, as: nox -s drift -- 2.13.0 2.14.1")
+    missing = [version for version in versions if not record_version(session, version)]
+    if missing:
+        session.warn(f"skipped, because it cannot be installed here: torch {', '.join(missing)}")
+
+
+def record_version(session: nox.Session, version: str) -> bool:
+    """Record one version in an environment of its own; False if it cannot be installed."""
+    session.virtualenv.create()  # made anew, so nothing of another version stays
+    locked = Path("constraints.txt").read_text().splitlines()
+    constraints = Path(session.create_tmp(), "constraints.txt")
+    # What torch brings along is pinned for one version of torch, so that goes with it.
+    others = [line for line in locked if not re.match("torch|triton|nvidia-", line)]
+    constraints.write_text("\n".join(others))
+    session.log(f"installing torch {version}, which takes up to 7 GB and some minutes")
+    try:
+        session.install(f"torch=={version}", "numpy", "-c", str(constraints))
+    except nox.command.CommandFailed:
+        return False
+    fresh = ["--fresh"] if "--fresh" in session.posargs else []
+    session.run("python", "site/drift.py", *fresh, env=variables())
+    return True
+
+
+@nox.session
+def engines(session: nox.Session) -> None:
+    """Record the page on engines again: submit to Slurm and Ray (-- NAME ...), then its tests."""
+    try:
+        env = prepare(session, "engines")
+    except nox.command.CommandFailed:
+        session.skip("Ray or py-spy cannot be installed here")
+    # Where systemd runs, Debian starts the daemons of what it installs: there, install by hand.
+    may = os.geteuid() == 0 and not Path("/run/systemd/system").exists()
+    if may and shutil.which("apt-get") and not shutil.which("slurmctld"):
+        slurm = ("slurmctld", "slurmd", "slurm-client", "munge")
+        words = ("-qq", "install", "--yes", "--no-install-recommends")
+        for command in (("-qq", "update"), (*words, *slurm)):  # 100: it cannot; said below
+            session.run("apt-get", *command, external=True, success_codes=[0, 100])
+    # In the worlds nothing writes bytecode, and without it each start of Ray compiles for minutes.
+    session.run("python", "-c", "import torch._dynamo, ray.train.torch", env=env)
+    session.run("python", "site/engines.py", *session.posargs, env=env)
+    if not session.posargs:
+        session.run("pytest", "-m", "engines", env=env)
 
 
 @nox.session

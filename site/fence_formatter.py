@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 import downloads
 from distlab import fences, texts
+from distlab.drift import page as drift
 from distlab.executor import Execution, Executor
 from distlab.fences import Fence, Problem
 
@@ -81,6 +82,7 @@ class Build:
             text = _put_output(text, token, execution, block["source"], block["result"])
         anchor = f' id="fence-{fence.id}"' if fence.id else ""
         place = html.escape(fence.at)
+        text += drift.note(fence)
         markup = Markup(f'<div class="fence"{anchor} data-at="{place}">{text}</div>')  # noqa: S704
         _move_headings(block["md"], inner, markup)
         return markup

@@ -224,6 +224,7 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
     numbers = [options.round] if options.round else range(1, options.rounds + 1)
     again = "nox -s soak -- --round {number} --seed {seed}"
     rounds: list[Round] = []
+    status = 0
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         soak = Soak(Path(folder), private=private)
@@ -234,8 +235,10 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
                 soak.forget(rounds[-1].plan, options.out, keep=bool(rounds[-1].verdict.faults))
         except KeyboardInterrupt:
             print(f"interrupted after {len(rounds)} rounds", file=sys.stderr)
+            status = 130
         except Unbuilt as problem:
             print(f"soak: {problem}", file=sys.stderr)
+            status = 1
         finally:
             said = notes(soak, options, private=private)
             left = soak.close()
@@ -243,9 +246,7 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
             text = soak_rules.report(rounds, said, again)
             write(options.out, rounds, text)
     print(f"\n{text}\n\nwritten: {options.out / 'soak.txt'} and soak.json")
-    if len(rounds) < len(numbers):
-        return 130
-    return int(bool(left) or any(each.verdict.faults for each in rounds))
+    return status or int(bool(left) or any(each.verdict.faults for each in rounds))
 
 
 def told(each: Round) -> None:

@@ -4,8 +4,6 @@ They must be complete without scripts, usable by keyboard, and show what Python 
 Without a browser or playwright the tests are skipped, saying so; with BROWSER_REQUIRED=1 they fail.
 """
 
-import importlib.util
-import os
 import re
 import shutil
 from itertools import product
@@ -42,26 +40,17 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Figu
 <script src="assets/page.js"></script></body></html>"""
 
 
-def missing():
-    if importlib.util.find_spec("playwright") is None:
-        return "playwright not installed: run `nox -s browser`"
-    if not Path(browser_site.CHROMIUM).exists():
-        return f"no Chromium at {browser_site.CHROMIUM}: apt-get install chromium, or set CHROMIUM"
-    return ""
-
-
+LACKING = browser_site.missing()
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(
-        bool(missing()) and not os.environ.get("BROWSER_REQUIRED"), reason=missing()
-    ),
+    pytest.mark.skipif(browser_site.skip(LACKING), reason=LACKING),
 ]
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    if missing():
-        pytest.fail(missing())
+    if LACKING:
+        pytest.fail(LACKING)
     with browser_site.chromium() as browser:
         yield browser
 

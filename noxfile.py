@@ -133,7 +133,8 @@ def record_version(session: nox.Session, version: str) -> bool:
     """Record one version in an environment of its own; False if it cannot be installed."""
     session.virtualenv.create()  # made anew, so nothing of another version stays
     locked = Path("constraints.txt").read_text().splitlines()
-    constraints = Path(session.create_tmp(), "constraints.txt")
+    # Not in create_tmp(): that would be TMPDIR as well, too long a path for a fork server's socket.
+    constraints = Path(session.virtualenv.location, "constraints.txt")
     # What torch brings along is pinned for one version of torch, so that goes with it.
     others = [line for line in locked if not re.match("torch|triton|nvidia-", line)]
     constraints.write_text("\n".join(others))

@@ -376,8 +376,16 @@ def test_a_run_leaves_no_file_and_a_closed_launcher_no_folder(tmp_path, monkeypa
         run(launcher, "open('left', 'w').write('x')")
         (folder,) = tmp_path.iterdir()
 
-        assert [path.name for path in folder.iterdir()] == ["server.log"]
+        assert sorted(path.name for path in folder.iterdir()) == ["server.log", "tmp"]
     assert not list(tmp_path.iterdir())
+
+
+def test_what_the_server_imports_lies_in_its_folder(launcher):
+    """Torch makes a temp folder as it is imported, and a killed server could not remove it."""
+    source = "from torch.distributed.nn.jit import instantiator as i; print(i._TEMP_DIR.name)"
+    (name,) = outputs(run(launcher, source))
+
+    assert Path(name.strip()).is_relative_to(launcher.folder / "tmp")
 
 
 def test_a_server_that_dies_fails_its_futures_with_a_sentence():

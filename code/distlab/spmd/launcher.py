@@ -54,12 +54,14 @@ class Launcher:
         preload: the modules that every forked rank finds imported (default: server.PRELOAD)
         """
         self.folder = Path(tempfile.mkdtemp(prefix="distlab-"))
+        temp = self.folder / "tmp"  # torch's import makes a folder that a killed server leaves
+        temp.mkdir()
         self._socket, theirs = socket.socketpair()
         with theirs, (self.folder / "server.log").open("w") as log:
             command = [sys.executable, "-m", "distlab.spmd.server", str(theirs.fileno())]
             self._server = subprocess.Popen(
                 [*command, self.folder, *preload],
-                env=environment(),
+                env=environment() | {"TMPDIR": str(temp)},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,0 +1,138 @@
+"""Submits what the page "Engines" tells to Slurm and Ray, and records what they print.
+
+    python site/engines.py [NAME ...]     # scenarios of engines_scenarios.py; all without a name
+
+Slurm needs root and Debian's packages slurmctld, slurmd, slurm-client and munge; Ray needs Linux
+that lets users make namespaces. What cannot be played here is said and keeps its old sections. The
+recording is content/courses/pytorch/engines/recording.txt; hosts.py tells how it is made.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "code")]
+
+import engines_world  # noqa: E402
+import hosts  # noqa: E402
+from distlab import texts  # noqa: E402
+from distlab.spmd import processes  # noqa: E402
+from engines_scenarios import SCENARIOS  # noqa: E402
+from hosts_world import FILES, Done, Ran, Scenario  # noqa: E402
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+PREFIX = re.compile(r"^(?:\(\w+\) |\d+: )")
+VARIES = (
+    (re.compile(r"^\((\w+)(?: pid=\d+)?(?:, ip=\S+)?\) ", re.MULTILINE), r"(\1) "),
+    (re.compile(r" ?\[repeated .*", re.MULTILINE), ""),
+    (re.compile(r"/dev/shm/\w+"), "~"),  # noqa: S108
+    (re.compile(r"session_[\d_-]+"), "session_TIME"),
+    (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{20,}"), "ID"),
+    (re.compile(r"(Process \d+: .*\n)Python v.*\n"), r"\1"),
+    (re.compile(r"(/\w+)+/bin/(?=python)"), ""),
+)
+# Ray's remarks on having neither a dashboard nor a way out of its namespace, and its records of an
+# actor, of which the page keeps the sentences.
+NOISE = re.compile(
+    r"^.*Failed to determine local IP.*$|^.*Failed to query Ray Train Controller.*$"
+    r"|^.*core_worker\.cc:\d+: Actor with class name.*$|^\(\w+\) \w.*\.\.\.$"
+    r"|^(?:\(\w+\) )?(?:[ )]*|Worker info: Worker\(|\.\.\. \(Output truncated.*|e \d+, in \w+)$"
+)
+
+
+def shorten(output: str) -> str:
+    """Return what a page shows of an output: hosts.shorten, and what only engines print.
+
+    Indented lines stay where there is no traceback: they are a table, or the stacks asked for.
+    """
+    text = COLOUR.sub("", output)
+    for pattern, replacement in VARIES:
+        text = pattern.sub(replacement, text)
+    if "Traceback" not in text:
+        return texts.normalise("\n".join(line for line in text.splitlines() if not _noise(line)))
+    lines = [line for line in text.splitlines() if not _noise(line) and not _frame(line)]
+    return hosts.shorten("\n".join(lines))
+
+
+def _noise(line: str) -> bool:
+    body = PREFIX.sub("", line)
+    indented = body[:1].isspace()
+    return bool(NOISE.match(line)) or (not indented and bool(hosts.NOISE.match(body)))
+
+
+def _frame(line: str) -> bool:
+    return bool(re.match(r"\s|Traceback", PREFIX.sub("", line)))
+
+
+def block(ran: Ran, zero: float) -> str:
+    """Return a command, what it printed and how it ended, as a code block; `zero` is the start."""
+    said = "\n".join(map(hosts.wrap, shorten(ran.output).splitlines())) or "(nothing)"
+    title = f"{ran.step.host}: {hosts.ending(ran, ran.began)}"
+    return f'```text title="{title}"\n{hosts.typed(ran, zero)}\n{said}\n```'
+
+
+def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
+    """Return the Markdown of a scenario: what was done, then every command in its order."""
+    done = [hosts.typed(entry, entry.began) for entry in log if isinstance(entry, Done)]
+    parts = ["```text\n" + "\n".join(done) + "\n```"] if done else []
+    parts += [block(entry, log[0].began) for entry in log if isinstance(entry, Ran)]
+    cores = "cores" if engines_world.is_ray(scenario) else "cores for both hosts"
+    note = hosts.where(engine(scenario), cores)
+    return {scenario.name: "\n\n".join([*parts, f"*{note}*"])}
+
+
+def engine(scenario: Scenario) -> str:
+    """Return the engine's name and version, and a comma."""
+    if engines_world.is_ray(scenario):
+        return f"Ray {importlib.metadata.version('ray')}, "
+    if engines_world.is_slurm(scenario):
+        said = subprocess.run(
+            ["slurmctld", "-V"], capture_output=True, text=True, check=True
+        ).stdout
+        return f"Slurm {said.split()[-1]}, "
+    return ""
+
+
+RECORDING = hosts.Recording(
+    SCENARIOS, engines_world.play, sections, FILES / "engines/recording.txt"
+)
+
+
+def why_not(scenario: Scenario) -> str:
+    """Return why a scenario cannot be played here; "" if it can."""
+    if engines_world.is_slurm(scenario):
+        return engines_world.why_no_slurm()
+    if engines_world.is_ray(scenario):
+        return engines_world.why_no_ray()
+    return engines_world.hosts_world.why_not()
+
+
+def main(arguments: list[str]) -> int:
+    """Record the named scenarios, or all; return the exit status."""
+    if unknown := [name for name in arguments if name not in SCENARIOS]:
+        known = ", ".join(SCENARIOS)
+        print(f"{unknown[0]!r} is no scenario; known are {known}", file=sys.stderr)
+        return 2
+    names = arguments or list(SCENARIOS)
+    skipped = {name: why for name in names if (why := why_not(SCENARIOS[name]))}
+    wrong = hosts.record([name for name in names if name not in skipped], RECORDING)
+    for name, why in skipped.items():
+        print(f"{name} SKIPPED: {why}", file=sys.stderr)
+    for fault in wrong:
+        print(fault, file=sys.stderr)
+    count = len(hosts.recorded(RECORDING))
+    print(f"{RECORDING.file.name}: {count} sections; {len(wrong)} faults, {len(skipped)} skipped")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    processes.die_with_caller()
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("interrupted: what was recorded before stays", file=sys.stderr)
+        sys.exit(130)

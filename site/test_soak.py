@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -212,6 +214,43 @@ def test_bad_input_is_refused_in_one_sentence(capsys, arguments, says):
 
     assert stop.value.code == 2
     assert says in capsys.readouterr().err
+
+
+class Unplayable:
+    """A soak whose first round ends the run."""
+
+    def __init__(self, folder: Path, *, private: bool) -> None:
+        self.watchman = types.SimpleNamespace(first={"ports": 0}, count=lambda: {"ports": 0})
+
+    def play(self, plan: Plan) -> Round:
+        """End the run."""
+        raise self.problem
+
+    def close(self) -> tuple[str, ...]:
+        """Leave nothing behind."""
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "says"),
+    [
+        (soak.Unbuilt("the site does not build: no page"), 1, "the site does not build: no page"),
+        (KeyboardInterrupt(), 130, "interrupted after 0 rounds"),
+    ],
+)
+def test_a_run_cut_short_still_reports(monkeypatch, tmp_path, problem, status, says):
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(soak, "Soak", Unplayable)
+    monkeypatch.setattr(Unplayable, "problem", problem, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    options = soak.parse(["--rounds", "3", "--seed", "1", "--out", str(tmp_path)])
+
+    assert soak.main(options, private=False) == status
+    assert says in said.getvalue()
+    assert (tmp_path / "soak.txt").read_text().startswith("0 rounds")
+    assert json.loads((tmp_path / "soak.json").read_text()) == []
 
 
 # ---- Leaks, made on purpose ----------------------------------------------------------------------

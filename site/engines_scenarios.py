@@ -91,7 +91,7 @@ ALL = (
     scenario(
         "slurm-torchrun",
         start("sbatch torchrun.sbatch", "Submitted batch job 1"),
-        start(f"{DONE}; tail -n 1 torchrun-1.out", r"^ok: .*world size 4"),
+        start(f"{DONE}; grep ok: torchrun-1.out", r"^ok: .*world size 4"),
     ),
     scenario(
         "slurm-killed",

@@ -24,6 +24,7 @@ class Change:
     example: the item that the page shows side by side
     items:   items that behave otherwise; no text is compared for them
     rules:   pairs (pattern, replacement) for texts, by which a later one becomes the pinned one
+    ours:    it is a program of this course that behaves otherwise, by its own rule, not torch
     """
 
     id: str
@@ -31,6 +32,7 @@ class Change:
     example: str
     items: tuple[str, ...] = ()
     rules: tuple[tuple[str, str], ...] = ()
+    ours: bool = False
 
     def undo(self, text: str) -> str:
         """Return a text as it was before this change."""
@@ -64,7 +66,7 @@ CHANGES = (
     Change(
         "single-names",
         "Two collectives have new names",
-        MODULE + "all-gather",
+        MUSEUM + "silent_collectives.md#fence-aliased-fixed",
         rules=(
             (
                 RANKS
@@ -108,7 +110,7 @@ CHANGES = (
     Change(
         "torchfrtrace",
         "torchfrtrace starts",
-        CLINIC + "clinic-torchfrtrace",
+        MODULE + "torchfrtrace",
         items=(MODULE + "torchfrtrace", CLINIC + "clinic-torchfrtrace"),
     ),
     Change(
@@ -134,6 +136,7 @@ CHANGES = (
         "The doctor refuses",
         CLINIC + "clinic-doctor",
         items=(CLINIC + "clinic-doctor",),
+        ours=True,
     ),
 )
 

@@ -16,8 +16,8 @@ from distlab.fences import Fence
 PAGE = PurePosixPath("courses/pytorch/versions.md")
 CONTENT = recordings.ROOT / "content"
 KINDS = (recordings.UNCHANGED, recordings.VARIES, recordings.DIFFERENT)
-ALIKE = 4
-"""So many equal lines in a row are shown; of more, only how many there are."""
+ALIKE, DIFFER = 4, 12
+"""So many equal, or differing, lines in a row are shown; of more, how many there are."""
 
 
 @functools.cache
@@ -35,18 +35,18 @@ def all_differences() -> tuple[Difference, ...]:
 def versions(found: Iterable[Recording] = ()) -> str:
     """Return a table: a row for each version, how many items are of each status, the date."""
     pinned, *later = found or everything()
-    rows = ["| torch | recorded on | Python | unchanged | varying | different |"]
-    rows += ["|:--|:--|:--|--:|--:|--:|"]
-    rows += [f"| {_told(pinned)} | {len(pinned.items)} items, the pinned version |||"]
+    rows = ["| torch | recorded on | items | unchanged | varying | different |"]
+    rows += ["|:--|:--|--:|--:|--:|--:|", f"{_told(pinned)} - | - | - |"]
     for one in later:
         statuses = [recordings.status(name, pinned, one) for name in one.items]
-        rows += [f"| {_told(one)} | {' | '.join(str(statuses.count(kind)) for kind in KINDS)} |"]
-    return "\n".join(rows) + _stale(pinned, later)
+        rows += [f"{_told(one)} {' | '.join(str(statuses.count(kind)) for kind in KINDS)} |"]
+    where = dict.fromkeys(f"Python {one.python}, {one.system}" for one in (pinned, *later))
+    return "\n".join(rows) + f"\n\n{'; '.join(where)}." + _stale(pinned, later)
 
 
 def _told(one: Recording) -> str:
     when = one.date if one.since == one.date else f"{one.since} to {one.date}"
-    return f"{one.torch} | {when} | {one.python}"
+    return f"| {one.torch} | {when} | {len(one.items)} |"
 
 
 def _stale(pinned: Recording, later: Iterable[Recording]) -> str:
@@ -121,34 +121,47 @@ def _relative(path: str, start: PurePosixPath) -> str:
 def _beside(name: str) -> str:
     """Return an item's outputs in boxes beside each other, equal versions in one box."""
     pinned, *later = everything()
-    boxes: dict[str, list[str]] = {_shown(pinned.items[name]): [pinned.version]}
-    for one in later:
-        seen = pinned.items[name] if one.items[name].pinned else one.items[name]
-        boxes.setdefault(_shown(seen), []).append(one.version)
-    first = next(iter(boxes))
-    parts = [_box(text, f"torch {', '.join(of)}", first) for text, of in boxes.items()]
+    boxes: dict[str, tuple[str, list[str]]] = {}
+    for one in (pinned, *later):
+        text = _shown(pinned.items[name] if one.items[name].pinned else one.items[name])
+        boxes.setdefault(recordings.comparable(text), (text, []))[1].append(one.version)
+    first, *others = (text for text, _ in boxes.values())
+    against = [*others[:1], *[first] * len(others)]
+    parts = [
+        _box(text, other, f"torch {', '.join(of)}")
+        for (text, of), other in zip(boxes.values(), against, strict=True)
+    ]
     return '<div class="grid" markdown>\n\n' + "\n\n".join(parts) + "\n\n</div>"
 
 
 def _shown(seen: Seen) -> str:
     one = max(seen.showings, key=lambda showing: showing.times)
-    return one.text if one.outcome == recordings.DECLARED else f"{one.text}\n({one.outcome})"
+    text = one.text or "(nothing)"
+    return text if one.outcome == recordings.DECLARED else f"{text}\n({one.outcome})"
 
 
-def _box(text: str, title: str, other: str) -> str:
-    """Return a code block that shows what differs from `other`, long equal stretches cut short."""
+def _box(text: str, other: str, title: str) -> str:
+    """Return a code block that shows what differs from `other`, long stretches cut short."""
     lines, marked = [], []
-    matcher = difflib.SequenceMatcher(None, other.splitlines(), text.splitlines(), autojunk=False)
+    matcher = difflib.SequenceMatcher(None, other.split("\n"), text.split("\n"), autojunk=False)
     for kind, _, _, low, high in matcher.get_opcodes():
-        part = text.splitlines()[low:high]
-        if kind == "equal" and len(part) > ALIKE:
-            lines += [f"(… {len(part)} lines that do not differ)"]
-            continue
-        if kind != "equal":
-            marked += range(len(lines) + 1, len(lines) + len(part) + 1)
-        lines += part
+        part = text.split("\n")[low:high]
+        if kind == "equal":
+            lines += _cut(part, ALIKE, "that do not differ")
+        else:
+            cut = _cut(part, DIFFER, "more")
+            marked += range(len(lines) + 1, len(lines) + len(cut) + 1)
+            lines += cut
     highlight = f' hl_lines="{" ".join(map(str, marked))}"' if marked else ""
     return f'```text title="{title}"{highlight}\n' + "\n".join(lines) + "\n```"
+
+
+def _cut(lines: list[str], most: int, what: str) -> list[str]:
+    """Return at most so many lines: the first ones and how many there are besides."""
+    if len(lines) <= most:
+        return lines
+    kept = 0 if what == "that do not differ" else most // 2
+    return [*lines[:kept], f"(… {len(lines) - kept} lines {what})"]
 
 
 def counts(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ PAGE = ROOT / "content" / page.PAGE
 TEXT = PAGE.read_text()
 HEADINGS = dict(re.findall(r"(?m)^### (.+?) \{#([\w-]+)\}$", TEXT.partition("\n## Expected")[0]))
 RECORDED = recordings.read_all()
+DIFFERENCES = changes.differences(RECORDED)
 
 
 def shown(*texts: str, outcome: str = DECLARED) -> tuple[Showing, ...]:
@@ -202,13 +204,11 @@ def test_under_the_pinned_version_everything_is_as_declared():
 
 
 def test_every_recorded_difference_is_explained():
-    found = changes.differences(RECORDED)
-
-    assert [f"{one.version} {one.name}" for one in found if not one.changes] == []
+    assert [f"{one.version} {one.name}" for one in DIFFERENCES if not one.changes] == []
 
 
 def test_every_explanation_has_a_recorded_difference():
-    used = {change for one in changes.differences(RECORDED) for change in one.changes}
+    used = {change for one in DIFFERENCES for change in one.changes}
 
     assert [change.id for change in CHANGES if change not in used] == []
     assert [change.id for change in CHANGES for name in change.items if not differs(name)] == []
@@ -216,7 +216,7 @@ def test_every_explanation_has_a_recorded_difference():
 
 
 def differs(name: str) -> bool:
-    return any(one.name == name for one in changes.differences(RECORDED))
+    return any(one.name == name for one in DIFFERENCES)
 
 
 def test_every_change_has_its_section_with_both_outputs_and_a_source():
@@ -251,6 +251,7 @@ def test_what_cannot_be_compared_is_said(monkeypatch):
 # ---- Notes on the pinned pages -------------------------------------------------------------------
 
 
+@functools.cache
 def fences_by_name():
     scanned = gate.scan_folder(ROOT / "content").fences
     return {recordings.fence_item(fence)[0]: fence for fence in scanned}
@@ -264,7 +265,7 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     }
 
     assert {name for name, fence in fences.items() if page.note(fence)} == {
-        one.name for one in changes.differences(RECORDED) if one.name in recorded
+        one.name for one in DIFFERENCES if one.name in recorded
     }
 
 

@@ -20,7 +20,7 @@ HERE = Path.cwd()
 
 
 def rank(arguments):
-    """Be one rank: Ray has set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT."""
+    """Be one rank: Ray has set RANK, MASTER_ADDR and the others."""
     leave_the_group_of_ray()
     os.chdir(HERE)
     sys.argv = arguments
@@ -35,7 +35,7 @@ def rank(arguments):
 
 
 def leave_the_group_of_ray():
-    """Let the script make its own group, at a port of its own: Ray's may still be served."""
+    """Let the script make its own, at another port: Ray's may still be served."""
     with socket.create_server(("", 0)) as free:
         port = [free.getsockname()[1]]
     dist.broadcast_object_list(port, src=0)
@@ -44,8 +44,9 @@ def leave_the_group_of_ray():
 
 
 if __name__ == "__main__":
-    os.environ["RAY_TRAIN_ENABLE_PRINT_PATCH"] = "0"  # leave print() and sys.stdout to the script
-    os.environ["RAY_AUTH_MODE"] = "disabled"  # no token in ~/.ray: nobody else is here
+    # Leave print() to the script; write no token to ~/.ray: nobody else is here.
+    os.environ |= {"RAY_TRAIN_ENABLE_PRINT_PATCH": "0", "RAY_AUTH_MODE": "disabled"}
+    retries = FailureConfig(max_failures=int(os.environ.get("MAX_FAILURES", "0")))
     ray.init(num_cpus=3, include_dashboard=False)
     TorchTrainer(
         rank,
@@ -54,6 +55,6 @@ if __name__ == "__main__":
         run_config=RunConfig(
             name="ranks",
             storage_path=str(HERE / "ray_results"),
-            failure_config=FailureConfig(max_failures=int(os.environ.get("MAX_FAILURES", "0"))),
+            failure_config=retries,
         ),
     ).fit()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Print where each rank of a running job's first step is:  sh stacks.sh JOBID
-# A second step inside the job looks at the first, from each of its nodes; needs py-spy.
+# Print where each rank of a running job's first step is: sh stacks.sh JOBID
+# A second step inside the job looks at the first, from each node; needs py-spy.
 nodes=$(squeue --noheader --jobs="$1" --format=%D)
 srun --jobid="$1" --overlap --nodes="$nodes" --ntasks-per-node=1 --label sh -c '
     scontrol listpids "$SLURM_JOB_ID.0" "$SLURMD_NODENAME" |

@@ -106,6 +106,9 @@ def may_stay(plan: Plan) -> dict[str, tuple[str, ...]]:
     results = {"lab": ("lab.json",), "build": ("public", "fences")}.get(plan.job, ())
     if plan.job == "practice":
         results = (tasks.find(plan.task).file, ".progress.json")
-    # torchrun 2.8 never removes the folder of its logs.
-    logs = ("torchelastic_*",) if plan.how == "torchrun" else ()
-    return {"t": logs, "work": results}
+    if plan.how != "torchrun":
+        return {"t": (), "work": results}
+    # torchrun 2.8 never removes the folder of its logs, and a rank that it ends not the one that
+    # torch/distributed/nn/jit/instantiator.py makes as it is imported: both are torch's.
+    struck = ("tmp????????",) if plan.strike else ()
+    return {"t": ("torchelastic_*", *struck), "work": results}

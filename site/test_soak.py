@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import soak
+import soak_leaks
 import soak_plan
 import soak_programs
 import soak_rules
@@ -339,6 +340,15 @@ def test_each_kind_of_leak_is_seen_once(python, tmp_path):
     for name, _, leaks in told[1:-1]:
         assert SEEN[name] in leaks
         assert sum(words in leaks for words in SEEN.values()) <= 2
+
+
+def test_only_a_disturbed_torchrun_may_leave_what_torch_leaves():
+    calm, hit = Plan(1, 1, "lab", "torchrun"), struck(("torchrun", "rank", "KILL"))
+
+    assert soak_leaks.may_stay(Plan(1, 1, "lab", "spawn"))["t"] == ()
+    assert soak_leaks.may_stay(struck(("build", "server", "KILL")))["t"] == ()
+    assert soak_leaks.may_stay(calm)["t"] == ("torchelastic_*",)
+    assert soak_leaks.may_stay(hit)["t"] == ("torchelastic_*", "tmp????????")
 
 
 # ---- Rounds, really played -----------------------------------------------------------------------

@@ -109,7 +109,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def hosts(session: nox.Session) -> None:
-    """Record the page Launching again, on two hosts of network namespaces (-- NAME ...), then test."""
+    """Record the page Launching again on two hosts of namespaces (-- NAME ...), then its tests."""
     env = prepare(session, "tests")
     session.run("python", "site/hosts.py", *session.posargs, env=env)
     if not session.posargs:

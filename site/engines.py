@@ -19,8 +19,8 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "code")]
 
 import engines_world  # noqa: E402
 import hosts  # noqa: E402
+import hosts_world  # noqa: E402
 from distlab import texts  # noqa: E402
-from distlab.spmd import processes  # noqa: E402
 from engines_scenarios import SCENARIOS  # noqa: E402
 from hosts_world import FILES, Done, Ran, Scenario  # noqa: E402
 
@@ -97,42 +97,18 @@ def engine(scenario: Scenario) -> str:
     return ""
 
 
-RECORDING = hosts.Recording(
-    SCENARIOS, engines_world.play, sections, FILES / "engines/recording.txt"
-)
-
-
 def why_not(scenario: Scenario) -> str:
     """Return why a scenario cannot be played here; "" if it can."""
     if engines_world.is_slurm(scenario):
         return engines_world.why_no_slurm()
     if engines_world.is_ray(scenario):
         return engines_world.why_no_ray()
-    return engines_world.hosts_world.why_not()
+    return hosts_world.why_not()
 
 
-def main(arguments: list[str]) -> int:
-    """Record the named scenarios, or all; return the exit status."""
-    if unknown := [name for name in arguments if name not in SCENARIOS]:
-        known = ", ".join(SCENARIOS)
-        print(f"{unknown[0]!r} is no scenario; known are {known}", file=sys.stderr)
-        return 2
-    names = arguments or list(SCENARIOS)
-    skipped = {name: why for name in names if (why := why_not(SCENARIOS[name]))}
-    wrong = hosts.record([name for name in names if name not in skipped], RECORDING)
-    for name, why in skipped.items():
-        print(f"{name} SKIPPED: {why}", file=sys.stderr)
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    count = len(hosts.recorded(RECORDING))
-    print(f"{RECORDING.file.name}: {count} sections; {len(wrong)} faults, {len(skipped)} skipped")
-    return int(bool(wrong))
-
+RECORDING = hosts.Recording(
+    SCENARIOS, why_not, engines_world.play, sections, FILES / "engines/recording.txt"
+)
 
 if __name__ == "__main__":
-    processes.die_with_caller()
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        print("interrupted: what was recorded before stays", file=sys.stderr)
-        sys.exit(130)
+    hosts.command(RECORDING)

@@ -2,7 +2,8 @@
 
     python site/hosts.py [NAME ...]     # scenarios of hosts_scenarios.py; all without a name
 
-Needs Linux that lets users make namespaces, and nft; no right of root. The recording is
+Needs Linux that lets users make namespaces, and nft; no right of root. Where no two hosts can be
+made, all is skipped, which is said, and keeps its old sections. The recording is
 content/courses/pytorch/launching/recording.txt, which the page includes; no line of it is written
 by hand. A scenario that does not do what it says (`says` and `exit`) is reported and leaves its old
 sections; the exit status is 1.
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "code")]
 
@@ -178,9 +180,10 @@ def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded: scenarios by name, how one is played and shown, and the file."""
+    """What is recorded: scenarios by name, why one cannot be played, how, how shown, and where."""
 
     scenarios: Mapping[str, Scenario]
+    why_not: Callable[[Scenario], str]
     play: Callable[[Scenario], list[Ran | Done]]
     sections: Callable[[Scenario, list[Ran | Done]], dict[str, str]]
     file: Path
@@ -188,7 +191,11 @@ class Recording:
 
 def two_hosts() -> Recording:
     """Return the recording of the page "Launching"."""
-    return Recording(SCENARIOS, hosts_world.play, sections, FILE)
+
+    def why_not(_: Scenario) -> str:
+        return hosts_world.why_not()
+
+    return Recording(SCENARIOS, why_not, hosts_world.play, sections, FILE)
 
 
 def recorded(of: Recording | None = None) -> dict[str, str]:
@@ -228,26 +235,34 @@ def record(names: Iterable[str], of: Recording | None = None) -> list[str]:
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Record the named scenarios, or all; return the exit status."""
-    if unknown := [name for name in arguments if name not in SCENARIOS]:
-        known = ", ".join(SCENARIOS)
+def main(arguments: list[str], of: Recording | None = None) -> int:
+    """Record the named scenarios, or all that can be played here; return the exit status."""
+    of = of or two_hosts()
+    if unknown := [name for name in arguments if name not in of.scenarios]:
+        known = ", ".join(of.scenarios)
         print(f"{unknown[0]!r} is no scenario; known are {known}", file=sys.stderr)
         return 2
-    if reason := hosts_world.why_not():
-        print(f"no two hosts can be made here: {reason}", file=sys.stderr)
-        return 1
-    wrong = record(arguments or SCENARIOS)
+    names = arguments or list(of.scenarios)
+    skipped = {name: why for name in names if (why := of.why_not(of.scenarios[name]))}
+    wrong = record([name for name in names if name not in skipped], of)
+    for name, why in skipped.items():
+        print(f"{name} SKIPPED: {why}", file=sys.stderr)
     for fault in wrong:
         print(fault, file=sys.stderr)
-    print(f"{FILE.name}: {len(recorded())} sections; {len(wrong)} faults")
+    count = len(recorded(of))
+    print(f"{of.file.name}: {count} sections; {len(wrong)} faults, {len(skipped)} skipped")
     return int(bool(wrong))
 
 
-if __name__ == "__main__":
+def command(of: Recording) -> NoReturn:
+    """Be the command that makes a recording."""
     processes.die_with_caller()
     try:
-        sys.exit(main(sys.argv[1:]))
+        sys.exit(main(sys.argv[1:], of))
     except KeyboardInterrupt:
         print("interrupted: what was recorded before stays", file=sys.stderr)
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    command(two_hosts())

@@ -159,17 +159,19 @@ def test_folders_of_a_world_are_shown_as_the_home_folder():
 
 
 def test_an_unknown_scenario_is_refused_with_the_known_ones(capsys):
-    assert engines.main(["nowhere"]) == 2
+    assert hosts.main(["nowhere"], engines.RECORDING) == 2
     assert "'nowhere' is no scenario; known are slurm-cluster" in capsys.readouterr().err
 
 
-def test_what_cannot_be_played_is_said_and_keeps_its_section(monkeypatch, tmp_path, capsys):
-    recording = replace(engines.RECORDING, file=tmp_path / "recording.txt")
-    hosts.write({"ray-lab": "old"}, recording)
-    monkeypatch.setattr(engines, "RECORDING", recording)
-    monkeypatch.setattr(engines, "why_not", lambda one: "ray is not installed")
+def test_what_cannot_be_played_is_said_and_keeps_its_section(tmp_path, capsys):
+    def why_not(one: Scenario) -> str:
+        return "ray is not installed"
 
-    assert engines.main(["ray-lab"]) == 0
+    file = tmp_path / "recording.txt"
+    recording = replace(engines.RECORDING, file=file, why_not=why_not)
+    hosts.write({"ray-lab": "old"}, recording)
+
+    assert hosts.main(["ray-lab"], recording) == 0
     assert "ray-lab SKIPPED: ray is not installed" in capsys.readouterr().err
     assert hosts.recorded(recording) == {"ray-lab": "old"}
 

@@ -17,7 +17,7 @@ ENDLESS = 10**9
 BUSY = (0, 0, 0, 1, 2, 3)
 """How many processes compute beside a round; one of these."""
 
-SPAN = {"lab": 12.0, "practice": 4.0, "build": 60.0}
+SPAN = {"lab": 8.0, "practice": 2.5, "build": 40.0}
 """Seconds from the start of a job within which it is struck."""
 
 DEADLINE = {"lab": 330.0, "practice": 150.0, "build": 900.0, "launcher": 120.0}

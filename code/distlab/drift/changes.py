@@ -132,6 +132,12 @@ CHANGES = (
         rules=(("AssertionError: Process group cannot be None", "AssertionError"),),
     ),
     Change(
+        "nccl2",
+        "NCCL refuses in other words",
+        MODULE + "init-refusals",
+        items=(MODULE + "init-refusals",),
+    ),
+    Change(
         "gloo-frame",
         "A group on gloo is made one function deeper",
         MUSEUM + "loud_collectives.md#fence-group-members-broken",

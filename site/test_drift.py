@@ -269,6 +269,13 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     }
 
 
+def test_a_note_names_the_versions_that_differ_and_no_other():
+    for name, fence in fences_by_name().items():
+        if note := page.note(fence):
+            versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
+            assert f">Differs in torch {versions}: <" in note
+
+
 def test_a_note_leads_to_a_section_that_exists():
     for name, fence in fences_by_name().items():
         for address, anchor in re.findall(r'href="([^"#]+)#([\w-]+)"', page.note(fence)):

@@ -193,17 +193,17 @@ def still(name: str) -> str:
 
 
 @functools.cache
-def noted() -> dict[str, tuple[str, tuple[Change, ...]]]:
-    """Return for each item that differs the first version where it does, and all its changes."""
-    found: dict[str, tuple[str, tuple[Change, ...]]] = {}
-    for difference in all_differences():
-        since, before = found.get(difference.name, (difference.version, ()))
-        found[difference.name] = since, tuple(dict.fromkeys(before + difference.changes))
+def noted() -> dict[str, tuple[tuple[str, ...], tuple[Change, ...]]]:
+    """Return for each item that differs the versions where it does, and all its changes."""
+    found: dict[str, tuple[tuple[str, ...], tuple[Change, ...]]] = {}
+    for one in all_differences():
+        versions_of, why = found.get(one.name, ((), ()))
+        found[one.name] = (*versions_of, one.version), tuple(dict.fromkeys(why + one.changes))
     return found
 
 
 def note(fence: Fence) -> str:
-    """Return HTML that says from which version on a fence's output differs, and links to why.
+    """Return HTML that says in which versions a fence's output differs, and links to why.
 
     Empty if nothing is recorded, or if the fence is no longer the program that was recorded.
     """
@@ -212,7 +212,7 @@ def note(fence: Fence) -> str:
     name, program = recordings.fence_item(fence)
     if name not in noted() or everything()[0].items[name].program != program:
         return ""
-    since, why = noted()[name]
+    versions_of, why = noted()[name]
     path = _relative(str(PAGE.with_suffix(".html")), PurePosixPath(name.partition("#")[0]))
     links = ", ".join(f'<a href="{path}#{one.id}">{one.title}</a>' for one in why)
-    return f'<p class="fence-later">Differs from torch {since}: {links}</p>'
+    return f'<p class="fence-later">Differs in torch {", ".join(versions_of)}: {links}</p>'

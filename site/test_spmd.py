@@ -66,7 +66,7 @@ def test_the_environment_is_that_of_torchrun(launcher, tmp_path):
         known = {k: v for k, v in os.environ.items() if k.startswith(prefixes)}
         for name in ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"):
             known.pop(name, None)
-        print(sorted(known.items()))
+        print(f"{sorted(known.items())}\\n", end="")  # one write, which no other rank can split
     """
     ours = outputs(run(launcher, source, ranks=2))
     file = tmp_path / "fence.py"

@@ -41,8 +41,8 @@ MUTATIONS = (
     Mutation(
         "group-timeout",
         "a new group has its own",
-        "late = dist.new_group()",
-        "late = dist.new_group(timeout=timedelta(seconds=7))",
+        "dist.new_group()",
+        "dist.new_group(timeout=timedelta(seconds=7))",
     ),
     Mutation("group-timeout", "10 minutes for NCCL", "minutes=10", "minutes=30"),
     Mutation(

@@ -400,16 +400,37 @@ def test_a_server_that_dies_fails_its_futures_with_a_sentence():
         assert not launcher.alive
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [{}, {"start": "fresh"}, {"shell": "bash"}], ids=str)
-def test_a_ctrl_c_does_not_end_the_server_but_a_program(launcher, options):
+def test_what_asks_for_an_end_does_not_end_the_server_but_a_program(launcher, options, signum):
+    """Whoever signals all processes ends our caller, too, and then the server must clean up."""
     run(launcher, "pass")
-    launcher._server.send_signal(signal.SIGINT)
-    source = "kill -INT $$" if options.get("shell") else "import os; os.kill(os.getpid(), 2)"
+    launcher._server.send_signal(signum)
+    source = f"import os; os.kill(os.getpid(), {signum:d})"
+    source = f"kill -{signum:d} $$" if options.get("shell") else source
     (struck,) = run(launcher, source, timeout=30, **options).ranks
 
     assert launcher.alive
     assert not struck.finished
-    assert options.get("shell") or "KeyboardInterrupt" in struck.stderr
+    if signum == signal.SIGINT and "shell" not in options:
+        assert "KeyboardInterrupt" in struck.stderr
+
+
+def test_what_the_ranks_of_a_killed_server_have_started_ends_as_well():
+    """Its ranks die with it, by the kernel; a torchrun in a shell fence would have trained on."""
+    source = """
+        import subprocess, time
+        subprocess.Popen(["sleep", "66"], start_new_session=True)
+        time.sleep(60)
+    """
+    with spmd.Launcher() as launcher:
+        future = launcher.submit(Program(dedent(source)))
+        assert eventually(lambda: processes_with("sleep\0" + "66"), 60)
+        launcher._server.kill()
+
+        assert eventually(lambda: not processes_with("sleep\0" + "66"))
+        with pytest.raises(spmd.LauncherError):
+            future.result(10)
 
 
 def test_what_a_program_finds_does_not_depend_on_the_caller_s_environment(monkeypatch):

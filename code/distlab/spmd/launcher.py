@@ -14,6 +14,7 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from distlab.spmd import processes
 from distlab.spmd.program import Outcome, Program
 
 CODE = Path(__file__).parents[2]
@@ -72,6 +73,7 @@ class Launcher:
             )
         self._numbers = itertools.count()
         self._pending: dict[int, Future[Outcome]] = {}
+        self._closing = False
         self._lock = threading.Lock()
         self._error: LauncherError | None = None
         self._reader = threading.Thread(target=self._read, daemon=True, name="spmd answers")
@@ -103,12 +105,14 @@ class Launcher:
 
     def close(self) -> None:
         """End every run in flight, and the server."""
+        self._closing = True
         self._socket.close() if self._error else self._socket.shutdown(socket.SHUT_RDWR)
         try:
             self._server.wait(5)
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._server.wait()
+            self._end_strays()
         self._reader.join(1)
         self._socket.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -128,7 +132,15 @@ class Launcher:
                     future.set_result(Outcome.from_json(answer["outcome"]))
             except OSError:
                 pass  # closed under us: the same as its end
+        if not self._closing:
+            self._end_strays()
         self._fail_pending()
+
+    def _end_strays(self) -> None:
+        """Kill what a killed server could not: its ranks die with it, but not their children."""
+        for pid in processes.everyone():
+            if processes.carries(pid, self.folder, f"TMPDIR={self.folder / 'tmp'}"):
+                processes.kill_tree(pid)
 
     def _fail_pending(self) -> None:
         log = self.folder / "server.log"

@@ -50,6 +50,11 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
+def everyone() -> list[int]:
+    """Return the ids of all processes that can be seen."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
 def command(pid: int) -> str:
     """Return the command line of a process, "" if it is gone or a zombie."""
     try:

@@ -175,7 +175,8 @@ def main() -> None:
     """Import torch, then serve."""
     connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     connection.set_inheritable(False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its caller; ranks undo this
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)  # it ends with its caller; ranks undo this
     processes.adopt_orphans()
     for module in sys.argv[3:] or PRELOAD:
         importlib.import_module(module)

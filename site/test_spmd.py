@@ -16,7 +16,7 @@ import pytest
 
 from conftest import eventually, processes_with
 from distlab import spmd, texts
-from distlab.spmd import Program, rank
+from distlab.spmd import Program, processes, rank
 
 
 def run(launcher, source, **options):
@@ -239,6 +239,33 @@ def test_a_failed_rank_ends_its_peers_and_is_the_one_to_blame(launcher):
     assert outcome.seconds < 10
     assert [r.killed for r in outcome.ranks] == [True, True, False, True]
     assert texts.last_error(outcome.ranks[2].stderr) == "ValueError: bad sample"
+
+
+def test_who_failed_first_is_blamed_also_if_the_server_looks_later(launcher):
+    """Its peer fails at once; a server without a core hears of both together, rank 0 first."""
+    source = """
+        import os, torch.distributed as dist
+        dist.init_process_group("gloo")
+        dist.barrier()
+        if dist.get_rank() == 1:
+            os.kill(os.getppid(), 19)
+            raise ValueError("bad sample")
+        dist.barrier()
+    """
+    future = launcher.submit(Program(dedent(source), ranks=2))
+    assert eventually(lambda: zombies(launcher._server.pid) == 2, 30)
+    launcher._server.send_signal(signal.SIGCONT)
+
+    assert future.result().first_failed == 1
+
+
+def zombies(server: int) -> int:
+    """Return how many children of a process have ended, all their threads too, and wait for it."""
+    folders = [Path(f"/proc/{pid}") for pid in processes.children(server)]
+    return sum(
+        ") Z " in (folder / "stat").read_text() and len(list((folder / "task").iterdir())) == 1
+        for folder in folders
+    )
 
 
 def test_a_traceback_has_no_frame_of_ours(launcher):

@@ -96,6 +96,12 @@ class Run:
         """Note the process of a rank."""
         self.members[index].pid = pid
 
+    def silent_since(self, pid: int) -> float:
+        """Return when a rank last wrote to its stderr; 0 if the process is no rank of this run."""
+        member = next((m for m in self.members if m.pid == pid), None)
+        path = member and member.place.file("stderr")
+        return path.stat().st_mtime if path and path.exists() else 0.0
+
     def ended(self, pid: int, exit_status: int) -> None:
         """Note that a process has been reaped; one that is no rank of this run is ignored."""
         member = next((m for m in self.members if m.pid == pid and m.alive), None)

@@ -120,16 +120,15 @@ class Server:
             os._exit(127)
 
     def reap(self) -> None:
-        """Collect every child that has ended: ranks, and orphans adopted from them."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            for run in self.runs.values():
-                run.ended(pid, os.waitstatus_to_exitcode(status))
+        """Collect every child that has ended: ranks, and orphans adopted from them.
+
+        The kernel tells of children in the order of their birth: on a busy machine rank 0 would be
+        blamed for what rank 1 began. Of several, the first is the one that fell silent first.
+        """
+        ended = dict(iter(_ended_child, None))
+        for run in self.runs.values():
+            for pid in sorted(ended, key=run.silent_since):
+                run.ended(pid, ended[pid])
 
     def finish(self, number: int, run: Run) -> None:
         """Kill what the run left behind, remove its folder, answer with its outcome."""
@@ -169,6 +168,15 @@ class Server:
         self.sweep()
         processes.send(self.stores.pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _ended_child() -> tuple[int, int] | None:
+    """Reap a child that has ended; return its process id and exit status, None if there is none."""
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, os.waitstatus_to_exitcode(status)) if pid else None
 
 
 def main() -> None:

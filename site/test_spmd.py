@@ -418,12 +418,13 @@ def test_what_the_server_imports_lies_in_its_folder(launcher):
 def test_a_server_that_dies_fails_its_futures_with_a_sentence():
     with spmd.Launcher() as launcher:
         run(launcher, "pass")
-        future = launcher.submit(Program("import time; time.sleep(60)"))
+        future, other = (launcher.submit(Program("import time; time.sleep(60)")) for _ in range(2))
         time.sleep(0.3)
         launcher._server.kill()
 
         with pytest.raises(spmd.LauncherError, match="the fork server has ended"):
             future.result(10)
+        assert future.exception() is not other.exception(10)
         assert not launcher.alive
 
 

@@ -150,5 +150,6 @@ class Launcher:
             self._error = LauncherError(f"the fork server has ended; it said: {tail or 'nothing'}")
             for future in self._pending.values():
                 if not future.done():
-                    future.set_exception(self._error)
+                    # One each: an error that is raised again grows by a traceback each time.
+                    future.set_exception(LauncherError(*self._error.args))
             self._pending.clear()

@@ -27,7 +27,8 @@ LEAVE = 30.0
 """Seconds that the rest of a job may take to leave: an import of torch cannot be cut short."""
 
 LEAVE_TORCHRUN = 100.0
-"""... if torchrun was killed: it leaves its workers, which end by themselves or time out."""
+"""... if torchrun was ended: killed, or interrupted while it starts its workers, it forgets them
+(torch/distributed/elastic/multiprocessing/api.py, `_start`); they end by themselves or time out."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Plan:
     @property
     def leave(self) -> float:
         """Seconds that its processes and files may take to be gone."""
-        return LEAVE_TORCHRUN if self.disturbance == ("torchrun", "parent", "KILL") else LEAVE
+        left = self.disturbance[:2] == ("torchrun", "parent")
+        return LEAVE_TORCHRUN if left else LEAVE
 
     def __str__(self) -> str:
         what = {"lab": f"lab {self.how}, {self.ranks} ranks", "build": "cold build",
@@ -193,4 +195,4 @@ def _ends(how: str, strike: Strike) -> bool:
         return strike.signal != "INT"
     if strike.target == "server":  # so does their fork server
         return strike.signal in ("KILL", "TERM")
-    return strike.signal in ("TERM", "INT") or (strike.signal == "KILL" and how != "torchrun")
+    return how != "torchrun" and strike.signal != "PAUSE"

@@ -174,7 +174,8 @@ def visit(context: BrowserContext, home: str, path: str) -> Visit:
             route.abort()
 
     page.route("**/*", stop_foreign)
-    page.goto(home + path, wait_until="networkidle")
+    page.goto(home + path)  # a loaded machine can be idle on the network before its scripts ran
+    page.wait_for_load_state("networkidle")
     return seen
 
 

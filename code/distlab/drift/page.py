@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import posixpath
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
@@ -103,19 +104,8 @@ def _link(name: str) -> str:
     path, found, anchor = name.partition("#")
     if not found:
         return f"`{PurePosixPath(name).name}`"
-    up = _relative(path, PAGE)
+    up = posixpath.relpath(path, PAGE.parent)
     return f"[`{anchor.removeprefix('fence-')}`]({up}#{anchor})"
-
-
-def _relative(path: str, start: PurePosixPath) -> str:
-    steps = len(start.parent.parts)
-    common = 0
-    for ours, theirs in zip(start.parent.parts, PurePosixPath(path).parts, strict=False):
-        if ours != theirs:
-            break
-        common += 1
-    rest = PurePosixPath(path).parts[common:]
-    return "/".join([".."] * (steps - common) + list(rest))
 
 
 def _beside(name: str) -> str:
@@ -213,6 +203,7 @@ def note(fence: Fence) -> str:
     if name not in noted() or everything()[0].items[name].program != program:
         return ""
     versions_of, why = noted()[name]
-    path = _relative(str(PAGE.with_suffix(".html")), PurePosixPath(name.partition("#")[0]))
+    folder = PurePosixPath(name.partition("#")[0]).parent
+    path = posixpath.relpath(PAGE.with_suffix(".html"), folder)
     links = ", ".join(f'<a href="{path}#{one.id}">{one.title}</a>' for one in why)
     return f'<p class="fence-later">Differs in torch {", ".join(versions_of)}: {links}</p>'

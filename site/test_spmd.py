@@ -17,6 +17,7 @@ import pytest
 from conftest import eventually, processes_with
 from distlab import spmd, texts
 from distlab.spmd import Program, processes, rank
+from distlab.spmd.run import Run
 
 
 def run(launcher, source, **options):
@@ -202,6 +203,41 @@ def test_at_the_deadline_the_report_shows_where_each_rank_stood(launcher):
     assert "fence.py, line 7, in <module>: time.sleep(60)  # skips the barrier" in stood[1]
     assert outcome.seconds < 2 + 4
     assert not any("distlab/spmd" in text for text in stood)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import time; time.sleep(60)",
+     "import ctypes; c = ctypes.CDLL(None); c.__cxa_atexit(c.pause, None, None)"],
+    ids=["before its first line", "after its last"],
+)  # fmt: skip
+def test_a_rank_without_a_stack_to_show_is_killed_and_not_ended_by_the_question(source):
+    """SIGUSR1 would end a new interpreter that has not begun, or one that C code detains."""
+    early = "sleep" in source
+    with spmd.Launcher(preload=("json",)) as launcher:
+        program = Program(source, start="fresh", timeout=0.001 if early else 2)
+        outcome = launcher.run(program)
+    ended = outcome.ranks[0]
+
+    assert (outcome.cause, ended.exit, ended.killed) == ("deadline", -signal.SIGKILL, True)
+    assert texts.where_it_stood(ended.stack) == ""
+
+
+def test_a_stack_is_waited_for_until_its_outermost_frame(tmp_path):
+    """Faulthandler writes frame by frame, and a busy machine may pause it after any line."""
+    asked = Run(Program("pass"), tmp_path / "1", 0)
+    asked.started(0, os.getpid())
+    stack = asked.members[0].place.file("stack")
+    frames = [f'  File "fence.py", line {n} in f' for n in range(3)]
+    last = '  File "<frozen runpy>", line 198 in _run_module_as_main'
+    lines = ["Current thread 0x0000 (most recent call first):", *frames, last]
+    written = []
+    for line in lines:
+        with stack.open("a") as file:
+            file.write(f"{line}\n")
+        written.append(asked._answered())
+
+    assert written == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize(

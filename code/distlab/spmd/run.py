@@ -15,8 +15,8 @@ from distlab.spmd.program import Outcome, Program, RankOutcome
 GRACE = 3.0
 """Seconds that peers have to end by themselves after a rank has failed."""
 
-STACKS = 0.5
-"""Seconds to wait for the stacks of ranks that are about to be killed."""
+STACKS = 2.0
+"""Seconds that ranks have to write their stacks before they are killed; most need a millisecond."""
 
 TICK = 0.02
 """Seconds between two looks at a run that is ending."""
@@ -154,7 +154,7 @@ class Run:
 
     def _answered(self) -> bool:
         alive = [m.place.file("stack") for m in self.members if m.alive]
-        return all(path.exists() and path.read_text().endswith("\n") for path in alive)
+        return all(path.exists() and path.read_text().endswith(rank.STACK_ENDS) for path in alive)
 
     def kill(self) -> None:
         """Kill every rank, what is in its session, and what it started in another."""

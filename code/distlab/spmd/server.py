@@ -110,6 +110,7 @@ class Server:
                 os.close(fd)
             rank.take_place(place, os.getppid())
             if program.shell:
+                signal.signal(signal.SIGUSR1, signal.SIG_DFL)
                 os.execvp(program.shell, [program.shell, program.name])
             elif program.start == "fresh":
                 seed = {"PYTHONHASHSEED": str(rank.SEED + place.rank)}
@@ -185,6 +186,8 @@ def main() -> None:
     connection.set_inheritable(False)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)  # it ends with its caller; ranks undo this
+    # Asks a rank for its stack; one that has none to show yet, or no longer, must live on.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     processes.adopt_orphans()
     for module in sys.argv[3:] or PRELOAD:
         importlib.import_module(module)

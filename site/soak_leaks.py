@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+import soak_plan
 from conftest import eventually, processes_with
 from distlab import spmd
 from distlab.practice import tasks
@@ -72,7 +73,7 @@ class Watchman:
             left[:] = self.leaks(place, allowed)
             return not left
 
-        eventually(gone, plan.leave)
+        eventually(gone, soak_plan.LEAVE)
         took = time.monotonic() - begun
         if left:
             self._forgive()

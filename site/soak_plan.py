@@ -26,10 +26,6 @@ DEADLINE = {"lab": 330.0, "practice": 150.0, "build": 900.0, "launcher": 120.0}
 LEAVE = 30.0
 """Seconds that the rest of a job may take to leave: an import of torch cannot be cut short."""
 
-LEAVE_TORCHRUN = 100.0
-"""... if torchrun was ended: killed, or interrupted while it starts its workers, it forgets them
-(torch/distributed/elastic/multiprocessing/api.py, `_start`); they end by themselves or time out."""
-
 
 @dataclass(frozen=True)
 class Strike:
@@ -78,12 +74,6 @@ class Plan:
         """Return job, target and signal: the key of its rule."""
         job = self.how if self.how == "torchrun" else self.job
         return (job, self.strike.target, self.strike.signal) if self.strike else (job, "", "")
-
-    @property
-    def leave(self) -> float:
-        """Seconds that its processes and files may take to be gone."""
-        left = self.disturbance[:2] == ("torchrun", "parent")
-        return LEAVE_TORCHRUN if left else LEAVE
 
     def __str__(self) -> str:
         what = {"lab": f"lab {self.how}, {self.ranks} ranks", "build": "cold build",
@@ -177,7 +167,7 @@ def plan(seed: int, number: int) -> Plan:
         return Plan(seed, number, card.job, how, "", ranks, 0, busy, None, culprits, moments)
     ranks = card.what if card.job == "lab" else 4
     strike = _strike(rng, card, ranks) if card.strike else None
-    steps = ENDLESS if strike and rng.random() < 0.7 and _ends(card.how, strike) else 5
+    steps = ENDLESS if strike and rng.random() < 0.7 and _ends(strike) else 5
     task = card.what if card.job == "practice" else ""
     return Plan(seed, number, card.job, card.how, task, ranks, steps, busy, strike)
 
@@ -189,10 +179,10 @@ def _strike(rng: random.Random, card: Card, ranks: int) -> Strike:
     return Strike(signal, target, rng.randrange(ranks), round(rng.uniform(0, SPAN[card.job]), 2))
 
 
-def _ends(how: str, strike: Strike) -> bool:
+def _ends(strike: Strike) -> bool:
     """Tell whether this disturbance is sure to end a lab that would train on for ever."""
     if strike.target == "rank":  # ranks that the lab starts ignore Ctrl-C
         return strike.signal != "INT"
     if strike.target == "server":  # so does their fork server
         return strike.signal in ("KILL", "TERM")
-    return how != "torchrun" and strike.signal != "PAUSE"
+    return strike.signal != "PAUSE"

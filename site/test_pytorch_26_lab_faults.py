@@ -209,8 +209,8 @@ MARK = (STEP, f"        Path(__file__ + '.on').touch()\n{STEP}")
 ENDLESS = ("--steps", "1000000000")
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the living processes below pid, in the order of their ids."""
+def living() -> dict[int, int]:
+    """Return all living processes: the parent's id by their own."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -219,6 +219,12 @@ def descendants(pid: int) -> list[int]:
             continue
         if state != "Z":
             parents[int(stat.parent.name)] = int(parent)
+    return parents
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the living processes below pid, in the order of their ids."""
+    parents = living()
     found, new = set(), {pid}
     while new:
         new = {child for child, parent in parents.items() if parent in new} - found
@@ -262,10 +268,14 @@ class RunningLab:
         self.copy, self.world_size = mutate(tmp_path, *changes), world_size
         # Not below tmp_path: the fork server's socket lies in it, and its path has 108 bytes.
         self.temp = Path(tempfile.mkdtemp(prefix="lab-"))
-        options = ["--world-size", str(world_size), "--start-method", method, *ENDLESS]
+        if method == "torchrun":
+            address = ("--standalone", "--local-addr=127.0.0.1", f"--nproc_per_node={world_size}")
+            command = ["-m", "torch.distributed.run", *address, self.copy, "--torchrun"]
+        else:
+            command = [self.copy, "--world-size", str(world_size), "--start-method", method]
         pipe, tests = subprocess.PIPE, os.getpid()
         self.process = subprocess.Popen(
-            [sys.executable, self.copy, *options],
+            [sys.executable, *command, *ENDLESS],
             stdout=pipe, stderr=pipe, text=True, start_new_session=True,
             env=os.environ | {"TMPDIR": str(self.temp)},
             # In a session of its own it would train on if pytest itself were killed.
@@ -278,6 +288,9 @@ class RunningLab:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
+        for pid in processes.everyone():  # torchrun's ranks, if they outlive it as they should not
+            if str(self.copy) in processes.command(pid):
+                processes.send(pid, signal.SIGKILL)
         self.process.communicate()
         shutil.rmtree(self.temp, ignore_errors=True)
 
@@ -302,7 +315,7 @@ class RunningLab:
 
     def assert_nothing_left(self, family: list[int], seconds: float = 5):
         """Nothing that lived before the end lives so long after it; the temp folder is empty."""
-        wait_until(lambda: not set(family) & set(descendants(1)), seconds)
+        wait_until(lambda: not set(family) & set(living()), seconds)
         wait_until(lambda: not list(self.temp.iterdir()), seconds)
 
 
@@ -366,6 +379,16 @@ def test_nothing_survives_the_parent(tmp_path, method, end):
         assert lab.process.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 1)
         assert "Traceback" not in err
         lab.assert_nothing_left(family)
+
+
+def test_no_rank_survives_a_killed_torchrun(tmp_path):
+    """It cannot tell them, and they are in sessions of their own. Files are left: torch's."""
+    with RunningLab(tmp_path, 2, "torchrun", MARK) as lab:
+        lab.wait_for_training()
+        family = descendants(lab.process.pid)
+        lab.process.kill()
+
+        wait_until(lambda: not set(family) & set(living()), 20)
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

@@ -39,12 +39,14 @@ def leave_with_parent():
     first = os.getppid()
     while os.getppid() == first and (parent_process() is None or parent_process().is_alive()):
         time.sleep(0.2)
-    shutil.rmtree(os.environ["LAB_FOLDER"], ignore_errors=True)
+    if parent_process():
+        shutil.rmtree(os.environ["LAB_FOLDER"], ignore_errors=True)
     os._exit(1)
 
 
 if __name__ == "__mp_main__":  # multiprocessing's name for this file in a rank that it starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C only the parent speaks
+if __name__ == "__mp_main__" or (__name__ == "__main__" and "--torchrun" in sys.argv):
     threading.Thread(target=leave_with_parent, daemon=True).start()
 if __name__ != "__main__" or "--torchrun" in sys.argv:  # a parent needs no torch: it starts faster
     from unittest import mock

@@ -1,7 +1,8 @@
-"""Copies of the site with pages of one's own, for tests and measurements."""
+"""Copies of the site with pages of one's own, and built sites compared."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import subprocess
@@ -63,3 +64,33 @@ class Site:
         finally:
             process.kill()
         return Built(process.returncode, said, self.folder / "public")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return all files of a built site but its record, which holds times."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "executions.json"
+    }
+
+
+SHOWN = 12
+"""How many differing lines of a page are told."""
+
+
+def differences(before: dict[str, bytes], after: dict[str, bytes]) -> str:
+    """Return which files of two built sites differ and the lines of the pages; "" if none do.
+
+    Two builds that differ once in a hundred times are not made again to see where.
+    """
+    names = sorted(before.keys() | after.keys())
+    differ = [name for name in names if before.get(name) != after.get(name)]
+    lines = [", ".join(differ)] if differ else []
+    for name in differ:
+        if name.endswith(".html"):
+            pages = [side.get(name, b"").decode().splitlines() for side in (before, after)]
+            found = [line for line in difflib.unified_diff(*pages, n=0, lineterm="")
+                     if line[:1] in "-+" and line[:3] not in ("---", "+++")]  # fmt: skip
+            lines += [f"  {line[:300]}" for line in found[:SHOWN]]
+    return "\n".join(lines)

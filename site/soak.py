@@ -31,13 +31,12 @@ import soak_programs  # noqa: E402
 import soak_rules  # noqa: E402
 from distlab import spmd  # noqa: E402
 from distlab.spmd import processes  # noqa: E402
-from site_copy import ROOT  # noqa: E402
+from site_copy import ROOT, files  # noqa: E402
 from soak_jobs import LOOK, Place, link, start, watch, wrong  # noqa: E402
 from soak_leaks import SHARED, Watchman  # noqa: E402
 from soak_plan import DEADLINE, Plan  # noqa: E402
 from soak_programs import PROGRAMS  # noqa: E402
 from soak_rules import Round, Seen  # noqa: E402
-from test_builds import files  # noqa: E402
 
 
 class Unbuilt(Exception):  # noqa: N818

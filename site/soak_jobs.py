@@ -15,8 +15,8 @@ from pathlib import Path
 
 from distlab.practice import places, tasks
 from distlab.spmd import processes
+from site_copy import differences, files
 from soak_plan import DEADLINE, Plan
-from test_builds import files
 
 LAB = "content/courses/pytorch/code/26_ddp_gloo.py"
 TORCHRUN = ("torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
@@ -93,10 +93,8 @@ def wrong(plan: Plan, place: Place, exit_status: int | None, reference: dict[str
     if exit_status != 0 or "Traceback" in err:
         return f"exit {exit_status}: {last[-300:]} {err[-300:]}".strip()
     if plan.job == "build":
-        built = files(place.work / "public")
-        names = sorted(reference.keys() | built.keys())
-        differ = [name for name in names if reference.get(name) != built.get(name)]
-        return f"differs from the first build: {', '.join(differ)}" if differ else ""
+        differ = differences(reference, files(place.work / "public"))
+        return differ and f"differs from the first build: {differ}"
     checks = json.loads((place.work / "lab.json").read_text())["checks"]
     failed = [name for name, passed, _ in checks if not passed]
     return f"{last}; failed: {failed}" if failed or not last.startswith("ok: ") else ""

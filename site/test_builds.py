@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import eventually, processes_with
-from site_copy import ROOT, Site
+from site_copy import ROOT, Site, differences, files
 
 PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", "courses/pytorch/26_ddp_gloo.md")
 SLOW = """# A page
@@ -41,15 +41,6 @@ def with_course(folder: Path) -> Site:
     return site
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Return all files of a built site but its record, which holds times."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "executions.json"
-    }
-
-
 def test_two_cold_builds_are_byte_identical(tmp_path):
     site = with_course(tmp_path)
     first = site.build("--no-strict", FENCE_FRESH="1")  # links to pages that this copy lacks
@@ -57,9 +48,16 @@ def test_two_cold_builds_are_byte_identical(tmp_path):
     before = files(first.public)
     second = files(site.build("--no-strict", FENCE_FRESH="1").public)
 
-    assert sorted(before) == sorted(second)
-    assert [name for name in before if before[name] != second[name]] == []
+    assert differences(before, second) == ""
     assert any(name.endswith(".zip") for name in before)
+
+
+def test_the_difference_of_two_builds_is_told_with_its_lines():
+    before = {"a.html": b"<p>1\n<p>same\n", "b.js": b"1", "gone.css": b""}
+    after = {"a.html": b"<p>2\n<p>same\n", "b.js": b"2"}
+
+    assert differences(before, before) == ""
+    assert differences(before, after) == "a.html, b.js, gone.css\n  -<p>1\n  +<p>2"
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import shutil
@@ -45,6 +46,9 @@ def on_config(config):
         raise PluginError(f"docs_dir is {config.docs_dir}; the fences are those of {CONTENT}")
     if Path(config.site_dir) == ROOT / "site":
         raise PluginError("site_dir is site/, which holds the tests; MkDocs would empty it")
+    if config.strict:  # --quiet hides warnings from the count of strict mode: dead links would pass
+        mkdocs = logging.getLogger("mkdocs")
+        mkdocs.setLevel(min(mkdocs.level, logging.WARNING))
     build.site_dir = Path(config.site_dir)
     build.register()
     # In place: markdown-exec has kept this very list for the text that fences print.

@@ -120,10 +120,11 @@ def test_two_builds_side_by_side_do_not_disturb_each_other(tmp_path):
     assert ["ranks 0-3</span> 4" in pages[0], "ranks 0-3</span> 8" in pages[1]] == [True, True]
 
 
-def test_a_failed_build_takes_back_its_pages(copy_of_site):
+@pytest.mark.parametrize("loud", [(), ("-q",)], ids=["loud", "quiet"])
+def test_a_failed_build_takes_back_its_pages(copy_of_site, loud):
     """A dead link is found after the pages are written."""
     copy_of_site.write("# A page\n\n[dead](#nowhere)\n")
-    built = copy_of_site.build()
+    built = copy_of_site.build(*loud)
 
     assert (built.status, "no such anchor" in built.said) == (1, True)
     assert not built.public.exists()

@@ -17,8 +17,8 @@ ENDLESS = 10**9
 BUSY = (0, 0, 0, 1, 2, 3)
 """How many processes compute beside a round; one of these."""
 
-SPAN = {"lab": 8.0, "practice": 2.5, "build": 40.0}
-"""Seconds from the start of a job within which it is struck."""
+SPAN = {"lab": 5.0, "practice": 1.6, "build": 40.0}
+"""Seconds from the start of a job within which it is struck: about as long as one takes here."""
 
 DEADLINE = {"lab": 330.0, "practice": 150.0, "build": 900.0, "launcher": 120.0}
 """Seconds that a job may take; a lab gives a silent rank 70, and up to 240 while it imports."""

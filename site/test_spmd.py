@@ -240,6 +240,19 @@ def test_a_stack_is_waited_for_until_its_outermost_frame(tmp_path):
     assert written == [False] * 4 + [True]
 
 
+def test_all_ranks_are_stopped_before_one_is_killed(tmp_path, monkeypatch):
+    """Or the last would see that the first has gone, and say so, on a busy machine."""
+    sent = []
+    monkeypatch.setattr(processes, "send", lambda pid, signum, **_: sent.append((pid, signum)))
+    run = Run(Program("pass", ranks=3), tmp_path / "1", 0)
+    for index in range(3):
+        run.started(index, 2**22 + index)  # above the kernel's largest process id
+    run.kill()
+    first_kill = next(n for n, (_, signum) in enumerate(sent) if signum == signal.SIGKILL)
+
+    assert {pid for pid, _ in sent[:first_kill]} == {2**22, 2**22 + 1, 2**22 + 2}
+
+
 @pytest.mark.parametrize(
     ("ending", "status"),
     [

@@ -159,6 +159,8 @@ class Run:
     def kill(self) -> None:
         """Kill every rank, what is in its session, and what it started in another."""
         self.phase, self.until = "killed", time.monotonic() + 2
+        for pid in self.pids():  # else the last could still tell that the first has gone
+            processes.send(pid, signal.SIGSTOP)
         for pid in self.pids():
             processes.kill_tree(pid)
             processes.send(pid, signal.SIGKILL, group=True)

@@ -201,6 +201,44 @@ def test_a_read_only_json_path_is_refused(tmp_path, what):
     assert path.read_text() == "old"
 
 
+KEPT = """
+import os, sys, torch, torch.distributed as dist
+if {early}:
+    import torch.distributed.nn.functional
+alone = len(os.listdir("/proc/self/task"))
+dist.init_process_group("gloo")
+torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)  # imports it, if nobody has
+dist.barrier()
+dist.destroy_process_group()
+print(len(os.listdir("/proc/self/task")) - alone)
+"""
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_group_outlives_its_end_in_default_values_that_are_evaluated_after_its_beginning(
+    launcher, early
+):
+    """Source: torch/distributed/nn/functional.py, `group=group.WORLD` in every signature."""
+    program = spmd.Program(KEPT.format(early=early), ranks=2, start="fresh", timeout=90)
+    left = [int(rank.stdout.splitlines()[-1]) for rank in launcher.run(program).ranks]
+
+    assert left == [0, 0] if early else min(left) > 0
+
+
+def test_the_lab_ends_the_threads_of_its_group(launcher):
+    """A thread of gloo that meets the end of the interpreter aborts the rank, now and then."""
+    source = f"""
+import atexit, os, runpy, sys
+sys.argv = [{str(LAB)!r}, "--torchrun"]
+atexit.register(lambda: print(len(os.listdir("/proc/self/task")), file=sys.stderr))
+runpy.run_path({str(LAB)!r}, run_name="__main__")
+"""
+    program = spmd.Program(source, ranks=2, start="fresh", timeout=90)
+    left = [rank.stderr.splitlines()[-1] for rank in launcher.run(program).ranks]
+
+    assert left == ["2", "2"]  # its own, and the one that watches the parent
+
+
 # ---- Ranks that are killed, stopped, or raise ----------------------------------------------------
 
 IMPATIENT = ("GROUP_TIMEOUT = 60 ", "GROUP_TIMEOUT = 15 ")  # ranks of a busy machine start apart

@@ -39,7 +39,7 @@ def leave_with_parent():
     first = os.getppid()
     while os.getppid() == first and (parent_process() is None or parent_process().is_alive()):
         time.sleep(0.2)
-    if parent_process():
+    if __name__ == "__mp_main__":
         shutil.rmtree(os.environ["LAB_FOLDER"], ignore_errors=True)
     os._exit(1)
 
@@ -53,6 +53,7 @@ if __name__ != "__main__" or "--torchrun" in sys.argv:  # a parent needs no torc
 
     import torch
     import torch.distributed as dist
+    import torch.distributed.nn.functional  # imported later, its defaults would keep our group
     import torch.nn.functional as F
     from torch import nn
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -343,7 +344,10 @@ def run_ranks(args):
             except (EOFError, OSError):  # the fork server was killed while it imported torch
                 return [], f"rank {rank} could not be started"
             theirs.close()  # so that a rank's end is the end of its pipe
-        return watch(ranks)
+        found = watch(ranks)
+        if found[0]:  # nobody needs it now, and if we are killed, a rank still removes it
+            shutil.rmtree(folder, ignore_errors=True)
+        return found
     except KeyboardInterrupt:
         return [], "interrupted before the verdict"
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from distlab.spmd import processes
 from site_copy import Site
 
 processes.die_with_caller()
+# A shell's & has Ctrl-C ignored, in whatever the tests start and interrupt as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -52,8 +52,8 @@ if __name__ != "__main__" or "--torchrun" in sys.argv:  # a parent needs no torc
     from unittest import mock
 
     import torch
+    import torch._dynamo  # SGD imports it, and so default values that would keep our group
     import torch.distributed as dist
-    import torch.distributed.nn.functional  # imported later, its defaults would keep our group
     import torch.nn.functional as F
     from torch import nn
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -344,10 +344,7 @@ def run_ranks(args):
             except (EOFError, OSError):  # the fork server was killed while it imported torch
                 return [], f"rank {rank} could not be started"
             theirs.close()  # so that a rank's end is the end of its pipe
-        found = watch(ranks)
-        if found[0]:  # nobody needs it now, and if we are killed, a rank still removes it
-            shutil.rmtree(folder, ignore_errors=True)
-        return found
+        return watch(ranks)
     except KeyboardInterrupt:
         return [], "interrupted before the verdict"
     finally:

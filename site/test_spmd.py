@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,6 +239,16 @@ def test_a_stack_is_waited_for_until_its_outermost_frame(tmp_path):
         written.append(asked._answered())
 
     assert written == [False] * 4 + [True]
+
+
+def test_a_server_that_removes_its_log_as_it_ends_is_no_error(monkeypatch):
+    """Its caller's thread would print a traceback beside what the caller has to say."""
+    with spmd.Launcher(preload=("json",)) as launcher:
+        shutil.rmtree(launcher.folder)
+        monkeypatch.setattr(Path, "exists", lambda _: True)  # a moment ago it was there
+        launcher._fail_pending()
+
+    assert "it said: nothing" in str(launcher._error)
 
 
 def test_all_ranks_are_stopped_before_one_is_killed(tmp_path, monkeypatch):

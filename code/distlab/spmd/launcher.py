@@ -143,8 +143,10 @@ class Launcher:
                 processes.kill_tree(pid)
 
     def _fail_pending(self) -> None:
-        log = self.folder / "server.log"
-        tail = log.read_text()[-2000:] if log.exists() else ""
+        try:
+            tail = (self.folder / "server.log").read_text()[-2000:]
+        except FileNotFoundError:
+            tail = ""  # a server that ends in order has removed it, perhaps this moment
         self._server.poll()
         with self._lock:
             self._error = LauncherError(f"the fork server has ended; it said: {tail or 'nothing'}")

@@ -23,7 +23,6 @@ SEED = 1000
 RUN_ID = "DISTLAB_RUN"
 """The environment variable by which the server knows a program's processes again."""
 
-
 STACK_ENDS = (" in _run_module_as_main\n", "  ...\n")
 """How a stack ends that faulthandler has written to its end: frame by frame, with pauses if the
 machine is busy. The outermost frame is that of `python -m`; after 100 frames come the dots."""

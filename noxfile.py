@@ -13,7 +13,7 @@ nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["docs", "tests"]
 
-PYTHONPATH = "code"
+PYTHONPATH = os.pathsep.join(str(Path(folder).resolve()) for folder in ("code", "site"))
 
 
 def prepare(session: nox.Session, environment: str) -> dict[str, str | None]:
@@ -87,13 +87,13 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Compare builds, fences and the lab with their plain counterparts (-- --rounds 5)."""
-    session.run("python", "site/bench.py", *session.posargs, env=prepare(session, "tests"))
+    session.run("python", "-m", "tools.bench", *session.posargs, env=prepare(session, "tests"))
 
 
 @nox.session
 def mutate(session: nox.Session) -> None:
     """Break each executed claim on purpose: the build must refuse every mutant (-- --fence ID)."""
-    session.run("python", "site/mutate.py", *session.posargs, env=prepare(session, "tests"))
+    session.run("python", "-m", "tools.mutate", *session.posargs, env=prepare(session, "tests"))
 
 
 @nox.session
@@ -102,16 +102,22 @@ def soak(session: nox.Session) -> None:
     env = prepare(session, "tests")
     out = session.create_tmp()
     env["TMPDIR"] = None  # that folder's path is too long for a fork server's socket
-    session.run("python", "site/soak.py", "--out", out, *session.posargs, env=env)
+    session.run("python", "-m", "soak", "--out", out, *session.posargs, env=env)
     if "--round" not in session.posargs:  # two tests are too long for every day
-        session.run("pytest", "site/test_museum.py", "-k", "more_often", env=env | {"SOAK": "1"})
+        session.run(
+            "pytest",
+            "site/tests/modules/test_museum.py",
+            "-k",
+            "more_often",
+            env=env | {"SOAK": "1"},
+        )
 
 
 @nox.session
 def hosts(session: nox.Session) -> None:
     """Record the page Launching again on two hosts of namespaces (-- NAME ...), then its tests."""
     env = prepare(session, "tests")
-    session.run("python", "site/hosts.py", *session.posargs, env=env)
+    session.run("python", "-m", "record.launching", *session.posargs, env=env)
     if not session.posargs:
         session.run("pytest", "-m", "hosts", env=env)
 
@@ -144,7 +150,7 @@ def record_version(session: nox.Session, version: str) -> bool:
     except nox.command.CommandFailed:
         return False
     fresh = ["--fresh"] if "--fresh" in session.posargs else []
-    session.run("python", "site/drift.py", *fresh, env=variables())
+    session.run("python", "-m", "record.drift", *fresh, env=variables())
     return True
 
 
@@ -164,7 +170,7 @@ def engines(session: nox.Session) -> None:
             session.run("apt-get", *command, external=True, success_codes=[0, 100])
     # In the worlds nothing writes bytecode, and without it each start of Ray compiles for minutes.
     session.run("python", "-c", "import torch._dynamo, ray.train.torch", env=env)
-    session.run("python", "site/engines.py", *session.posargs, env=env)
+    session.run("python", "-m", "record.engines", *session.posargs, env=env)
     if not session.posargs:
         session.run("pytest", "-m", "engines", env=env)
 
@@ -178,7 +184,7 @@ def zensical(session: nox.Session) -> None:
         session.install("zensical<0.1", "-c", "constraints.txt")
     except nox.command.CommandFailed:
         session.skip("zensical<0.1 cannot be installed here")
-    session.run("python", "site/zensical_build.py", *session.posargs, env=env)
+    session.run("python", "-m", "tools.zensical_build", *session.posargs, env=env)
 
 
 @nox.session

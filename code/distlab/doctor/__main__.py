@@ -17,8 +17,9 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from distlab import spmd, texts
+from distlab import spmd
 from distlab.doctor.checks import Check, examine
+from distlab.spmd import texts
 
 TRY_LIMIT = 180.0
 """Seconds that `--try` gives torchrun: N imports of torch on a busy machine, and a collective."""

@@ -1,6 +1,7 @@
 """Ring all-reduce, one step at a time."""
 
-from distlab import markup, plots, ring
+from distlab import plots, ring
+from distlab.figures import markup
 
 WORLD_SIZES = range(2, 9)
 

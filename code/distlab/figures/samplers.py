@@ -1,7 +1,8 @@
 """Which rank gets which index, for a grid of data sets and ranks."""
 
-from distlab import markup, sampling
-from distlab.markup import Column
+from distlab import sampling
+from distlab.figures import markup
+from distlab.figures.markup import Column
 
 LENGTHS = (3, 8, 9, 10, 11, 12, 13)
 WORLD_SIZES = (2, 3, 4, 8)

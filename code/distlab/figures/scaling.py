@@ -1,7 +1,8 @@
 """What one step of data parallelism costs in time and memory."""
 
-from distlab import cost, markup
-from distlab.markup import Column
+from distlab import cost
+from distlab.figures import markup
+from distlab.figures.markup import Column
 
 STAGES = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 PRECISIONS = {

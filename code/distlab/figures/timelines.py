@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distlab import markup, plots, recording, timeline
-from distlab.markup import Column
+from distlab import plots, timeline
+from distlab.figures import markup, steps
+from distlab.figures.markup import Column
 from distlab.timeline import Layer, Link, Span
 
 CHOICES = {"source": "Times", "bucket": "Bucket cap", "link": "Network"}
@@ -39,7 +40,7 @@ def model_cases(
     )
 
 
-def recorded_cases(kept: recording.Recording) -> tuple[TimelineCase, ...]:
+def recorded_cases(kept: steps.Steps) -> tuple[TimelineCase, ...]:
     """Return a recording's cases, and after them the model's for the same caps and links."""
     measured = tuple(
         TimelineCase(
@@ -60,7 +61,7 @@ def ddp_timeline(cases: Sequence[TimelineCase] | None = None) -> str:
     """
     note = ""
     if cases is None:
-        kept = recording.load()
+        kept = steps.load()
         cases, note = recorded_cases(kept), f" Measured: {kept.recorded}."
     if not cases:
         raise ValueError("no case to draw: pass at least one TimelineCase")

@@ -16,11 +16,12 @@ import signal
 import sys
 from pathlib import Path
 
-from distlab import spmd, texts
+from distlab import spmd
 from distlab.hangs.compare import Findings, compare
 from distlab.hangs.dumps import Folder, read_folder
 from distlab.hangs.report import ranks_text, report, wrap
 from distlab.hangs.start import Watched, watched
+from distlab.spmd import texts
 
 FINE, FAILED, UNUSABLE, STUCK, MOVING = range(5)
 MAX_AFTER = 3600.0

@@ -8,9 +8,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from distlab import spmd, texts
+from distlab import spmd
 from distlab.hangs import watch
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing, read_folder
+from distlab.spmd import texts
 
 PRELOAD = Path(__file__).parent / "preload"
 CODE = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from distlab import texts
+from distlab.spmd import texts
 
 if TYPE_CHECKING:
     from distlab.practice.grader import RankReport, Trial, Verdict

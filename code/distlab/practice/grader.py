@@ -12,9 +12,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distlab import spmd, texts
+from distlab import spmd
 from distlab.practice import explain, reading
 from distlab.practice.task import Task
+from distlab.spmd import texts
 from distlab.spmd.program import DEFAULT_START
 
 WORLDS = (2, 3, 4)
@@ -30,7 +31,7 @@ PRELOAD = (
     "torch.nn.parallel",
     "torch.utils.data",
     "distlab.practice.bench",
-    "distlab.practice.tasks.replicas",
+    "distlab.practice.tasks.m26.replicas",
 )
 """What the fork server imports: without torch._dynamo (see dynamo.py) it starts in a third."""
 

@@ -20,7 +20,7 @@ ROOT = HERE.parents[2]
 
 IN_REPOSITORY = {
     "originals": ROOT / "content" / "courses" / "pytorch" / "exercises" / "26",
-    "solutions": ROOT / "site" / "solutions" / "26",
+    "solutions": ROOT / "site" / "modules" / "26_ddp_gloo" / "solutions",
 }
 
 

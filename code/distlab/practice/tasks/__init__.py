@@ -23,7 +23,7 @@ MODULES = (
 
 
 def _module(name: str) -> object:
-    return importlib.import_module(f"distlab.practice.tasks.{name}")
+    return importlib.import_module(f"distlab.practice.tasks.m26.{name}")
 
 
 def everything() -> tuple[Task, ...]:

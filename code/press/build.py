@@ -1,0 +1,119 @@
+"""One build of the site: what it was asked for, what it ran, and what it found wrong."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+from press import downloads, gate, modules, page_extension, practice_zip, scan
+from press.executor import Execution, Executor
+from press.fences import Fence, Problem
+from press.formatter import Formatter
+
+EXTENSIONS = ("press.page_extension", "press.evidence")
+"""The Markdown extensions that every page is converted with."""
+
+
+class BuildError(Exception):
+    """The site cannot be built; the text is the report, for the author."""
+
+
+class Build:
+    """Collects what the pages of one build ask for and show; `root` is the project."""
+
+    def __init__(self, root: Path, *, fresh: bool = False) -> None:
+        """Know nothing of any page yet; `fresh` runs also the fences that the cache holds."""
+        self.root, self.content = root, root / "content"
+        self.executor = Executor(root, fresh=fresh)
+        self.asked: dict[str, Fence] = {}
+        self.executions: dict[str, Execution] = {}
+        self.problems: list[Problem] = []
+        self.formatter = Formatter(self.executor, self.asked, self.executions, self.problems)
+
+    def begin(self) -> None:
+        """Read what all pages ask for, and start to run it. Raises BuildError for bad headers.
+
+        Nothing has run when a header cannot be read: all such faults are told at once.
+        """
+        asked = scan.folder(self.content)
+        known = [*asked.problems, *gate.duplicates(asked.fences)]
+        if known:
+            raise BuildError(report(known))
+        self.executor.prefetch(asked.fences)
+        self.formatter.register()
+        page_extension.problems()
+
+    def read(self, markdown: str, source: str, path: str) -> str:
+        """Note what a page asks for; return its Markdown, in which each fence knows its place.
+
+        markdown: the page without its front matter
+        source:   the whole page
+        path:     its path below content/
+        """
+        offset = source[: len(source) - len(markdown)].count("\n")
+        page = scan.page(markdown, f"content/{path}", offset if source.endswith(markdown) else 0)
+        self.problems += page.problems
+        self.asked.update((fence.at, fence) for fence in page.fences)
+        return page.markdown
+
+    def anchors(self, path: str) -> set[str]:
+        """Return the anchors of the fences of a page."""
+        prefix = f"content/{path}:"
+        return {f"fence-{f.id}" for at, f in self.asked.items() if f.id and at.startswith(prefix)}
+
+    def compare(self, pages: Iterable[tuple[str, str]]) -> None:
+        """Hold all rendered pages, (path, HTML), against the sources. Raises BuildError."""
+        seen: set[str] = set()
+        for path, html in pages:
+            places, raw = gate.shown(html, f"content/{path}")
+            seen |= places
+            self.problems += raw
+        asked = self.asked.values()
+        unread = {problem.at for problem in self.problems}
+        missing = gate.compare(asked, set(self.executions), seen)
+        self.problems += [problem for problem in missing if problem.at not in unread]
+        self.problems += gate.duplicates(asked)
+        self.problems += page_extension.problems()
+        if self.problems:
+            raise BuildError(report(self.problems))
+
+    def write_extras(self, public: Path) -> None:
+        """Write the downloads, and what was executed: beside the pages, because it holds times."""
+        downloads.write(self.executions.values(), self.root, public)
+        for module in modules.everything(self.root):
+            practice_zip.write(module, public)
+        entries = [_entry(execution) for execution in self.executions.values()]
+        (public / "executions.json").write_text(json.dumps(entries, indent=1) + "\n")
+
+
+def report(problems: list[Problem]) -> str:
+    """Return every problem, in the order of the pages, and their number."""
+    count = f"{len(problems)} problem{'s' * (len(problems) != 1)}; no page was written."
+    return "\n".join(["", *map(str, sorted(problems, key=_place)), count])
+
+
+def _place(problem: Problem) -> tuple[str, int]:
+    file, _, line = problem.at.rpartition(":")
+    return (file, int(line)) if line.isdigit() else (problem.at, 0)
+
+
+def _entry(execution: Execution) -> dict:
+    fence = execution.fence
+    file, _, line = fence.at.rpartition(":")
+    return {
+        "file": file,
+        "line": int(line),
+        "id": fence.id,
+        "ranks": fence.ranks,
+        "outcome": "as declared",
+        "seconds": round(execution.seconds, 3),
+        "cached": execution.cached,
+        "versions": {
+            "torch": importlib.metadata.version("torch"),
+            "python": platform.python_version(),
+            "markdown-exec": importlib.metadata.version("markdown-exec"),
+        },
+    }

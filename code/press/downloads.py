@@ -1,0 +1,94 @@
+"""What a reader can take along: each fence as a file, and a module's fences, lab and pins as a zip.
+
+Beside the page `courses/pytorch/26_ddp_gloo.html` a build writes
+
+    26_ddp_gloo/ring.py          the fence with the id `ring`, to be started with torchrun
+    26_ddp_gloo/26_ddp_gloo.zip  all of them, the lab, distlab (which some import), the pins
+
+Two builds write the same bytes.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from press import fences
+from press.executor import Execution
+from press.fences import Fence
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time stamp of every file in a zip, so that its bytes do not depend on when it was built."""
+
+README = """{module}: every program of the page
+
+Needs Python 3.11 to 3.13. In a new environment:
+
+    pip install -r requirements.txt -c constraints.txt
+    python {module}.py --world-size 2
+
+Start a program as its first line says; some are meant to fail or to hang, which that line says too.
+"""
+
+
+def address(fence: Fence) -> str:
+    """Return where a fence's file is, relative to its page; "" if it has none."""
+    if not fence.id or fence.language not in fences.PYTHON or "source" not in fence.options:
+        return ""
+    return f"{PurePosixPath(fence.at.rpartition(':')[0]).stem}/{fence.id}.py"
+
+
+def program(execution: Execution) -> str:
+    """Return a fence as a file: how to start it and what to expect, then its text."""
+    fence = execution.fence
+    command = f"python {fence.id}.py"
+    if fence.ranks > 1 or "init_process_group" in execution.code:
+        command = f"torchrun --nproc_per_node={fence.ranks} {fence.id}.py"
+    ending = ""
+    if fence.hang:
+        ending = "; it hangs, as it should: stop it with Ctrl-C"
+    elif fence.raises or fence.returncode:
+        ending = "; it fails, as it should"
+    return f"# {command}{ending}\n{execution.code.rstrip()}\n"
+
+
+def write(executions: Iterable[Execution], root: Path, public: Path) -> None:
+    """Write the files of all pages, and the zips of those with a lab, into a built site."""
+    pages: dict[Path, dict[str, str]] = {}
+    for execution in executions:
+        if name := address(execution.fence):
+            page = Path(execution.fence.at.rpartition(":")[0]).relative_to("content")
+            pages.setdefault(page, {})[Path(name).name] = program(execution)
+    for page, files in pages.items():
+        folder = public / page.with_suffix("")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        lab = root / "content" / page.parent / "code" / f"{page.stem}.py"
+        if lab.exists():
+            _zip(folder / f"{page.stem}.zip", lab, files, root)
+
+
+def _zip(path: Path, lab: Path, files: dict[str, str], root: Path) -> None:
+    """Write one module's zip; everything in it is in a folder of the module's name."""
+    content = {f"fences/{name}": text.encode() for name, text in files.items()}
+    content[lab.name] = lab.read_bytes()
+    for module in sorted((root / "code/distlab").rglob("*.py")):
+        # Beside the fences, so that Python finds it without further ado.
+        content[f"fences/{module.relative_to(root / 'code').as_posix()}"] = module.read_bytes()
+    content["requirements.txt"] = b"torch==2.8.0\nnumpy\n"
+    content["constraints.txt"] = (root / "constraints.txt").read_bytes()
+    content["README.txt"] = README.format(module=lab.stem).encode()
+    write_zip(path, lab.stem, content)
+
+
+def write_zip(path: Path, folder: str, content: dict[str, bytes]) -> None:
+    """Write files (name in `folder`, bytes) as a zip whose bytes depend on nothing else."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(content.items()):
+            info = zipfile.ZipInfo(f"{folder}/{name}", EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)

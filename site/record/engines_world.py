@@ -1,0 +1,133 @@
+"""Where the page "Engines" plays: two hosts with Slurm, a laptop with Ray, two hosts with neither.
+
+All are worlds as in hosts: everything is inside namespaces that end with their PID 1, which
+ends with whoever called. The daemons of Slurm, of munge and of Ray die with it, and so do their
+files, because every folder that they write to is a private file system.
+
+Slurm changes users and groups as it starts a job, which a user namespace forbids: its world needs
+the right of root. Ray's does not.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from record import hosts
+from record.hosts import FILES, HOSTS, NAMES, NAMESPACES, Admin, Host, Machine, Scenario, run
+
+SCRIPTS = {".conf", ".py", ".sbatch", ".sh"}
+SHOWN = sorted(path for path in (FILES / "engines").iterdir() if path.suffix in SCRIPTS)
+PROGRAMS = ("code/26_ddp_gloo.py", *(f"engines/{path.name}" for path in SHOWN))
+AS_ROOT = [word for word in NAMESPACES if word not in {"--user", "--map-root-user"}] + ["--ipc"]
+PRIVATE = ("/run", "/var/log", "/var/spool", "/var/lib/munge", "/etc/slurm", "/etc/munge")
+IDLE = "until [ $(sinfo -h -N -t idle -o %N | wc -l) = 2 ]; do sleep 0.1; done"
+LAPTOP = Host("laptop", "127.0.0.1", "lo")
+UP = (  # how the cluster is started: host, command
+    ("nodeA", "munged --force"),
+    ("nodeA", "slurmctld"),
+    ("nodeA", "slurmd"),
+    ("nodeB", "slurmd"),
+)
+DEADLINE = 400  # seconds that a scenario may take
+
+
+def is_slurm(scenario: Scenario) -> bool:
+    """Tell whether a scenario is played on two hosts with Slurm."""
+    return scenario.name.startswith("slurm-")
+
+
+def is_ray(scenario: Scenario) -> bool:
+    """Tell whether a scenario is played on the laptop; the others have two hosts without Slurm."""
+    return scenario.name.startswith("ray-")
+
+
+def play(scenario: Scenario, deadline: float = DEADLINE) -> list[hosts.Ran | hosts.Done]:
+    """Play a scenario; see hosts.play."""
+    namespaces = AS_ROOT if is_slurm(scenario) else NAMESPACES
+    return hosts.play(scenario, deadline, __name__, namespaces)
+
+
+@functools.cache
+def why_no_slurm() -> str:
+    """Return why no cluster can be made here; "" if one can."""
+    if os.geteuid() != 0:
+        return "slurmd starts jobs of other users, so it needs root"
+    needed = (*hosts.NEEDED, "slurmctld", "slurmd", "srun", "munged", "py-spy")
+    if missing := [name for name in needed if not shutil.which(name)]:
+        return f"{missing[0]} is not installed"
+    return _empty("slurm-empty")
+
+
+@functools.cache
+def why_no_ray() -> str:
+    """Return why Ray cannot be started here; "" if it can."""
+    if importlib.util.find_spec("ray") is None:
+        return "ray is not installed"
+    return hosts.why_not()
+
+
+def _empty(name: str) -> str:
+    try:
+        play(Scenario(name, ()), deadline=30)
+    except RuntimeError as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+# ---- Inside: this process is PID 1 of the world --------------------------------------------------
+
+
+def be_init() -> None:
+    """Fork: the child goes on; PID 1 buries what ends, as an init does, and ends with the child.
+
+    Ray takes a process that nobody buried for one that lives.
+    """
+    if child := os.fork():
+        ended, status = os.wait()
+        while ended != child:
+            ended, status = os.wait()
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def inside(packed: str) -> None:
+    """Be PID 1 of a world: start what the scenario needs, play it, print the log as JSON, end."""
+    scenario = hosts.unpack(packed)
+    if not scenario.name.endswith("no-init"):
+        be_init()
+    hosts.end_with_caller(DEADLINE + 10)
+    if is_ray(scenario):
+        hosts.mount_disks(f"127.0.0.1 localhost {LAPTOP.name}\n")
+        machines = [Machine(LAPTOP, PROGRAMS)]
+    else:
+        hosts.mount_disks(NAMES)
+        machines = [Machine(host, PROGRAMS) for host in HOSTS]
+        hosts.connect(machines)
+    if is_slurm(scenario):
+        prepare_cluster()
+        starts_it_itself = any(isinstance(step, Admin) for step in scenario.steps)
+        if not starts_it_itself:
+            start_cluster(machines)
+    hosts.perform(scenario, machines)
+
+
+def prepare_cluster() -> None:
+    """Give Slurm and munge private folders, a key and the configuration of the page."""
+    for folder in filter(os.path.isdir, PRIVATE):
+        run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder])
+    for folder in ("/run/munge", "/var/log/munge", "/var/spool/slurmctld"):
+        Path(folder).mkdir()
+    key = Path("/etc/munge/munge.key")
+    key.touch(0o400)
+    key.write_bytes(os.urandom(128))
+    shutil.copy(FILES / "engines/slurm.conf", "/etc/slurm")
+
+
+def start_cluster(machines: list[Machine]) -> None:
+    """Start Slurm and wait until both nodes are idle."""
+    for name, command in (*UP, ("nodeA", IDLE)):
+        machine = next(one for one in machines if one.host.name == name)
+        run(machine.enter("sh", "-c", command))

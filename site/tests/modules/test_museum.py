@@ -1,0 +1,203 @@
+"""The museum breaks what it says it breaks, and mends it; the pages are the only source."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from press import modules
+from press.executor import Execution, Executor, close_shared_launcher
+from press.project import ROOT
+from record import tally
+from tools import museum
+from tools.museum import Exhibit
+
+EXHIBITS = museum.exhibits()
+BROKEN, FIXED = {}, {}
+for module in modules.everything():
+    shown = module.load("museum")
+    BROKEN |= shown.BROKEN
+    FIXED |= shown.FIXED
+GALLERY = {
+    1: "rank0-only", 83: "raised", 38: "uneven", 4: "sizes", 33: "unused", 35: "skipped-head",
+    37: "buffers", 41: "bypass", 42: "unfrozen", 46: "token-mean", 14: "async", 20: "own-groups",
+    12: "view", 53: "load-after-wrap", 74: "eval-padding", 63: "ptr",
+}  # fmt: skip
+PARTS = (
+    '\n> "',
+    "\n**Who is to blame:**",
+    "\n**The fix",
+    "\n**The guard:**",
+    "\n**Seen in the wild:**",
+)
+BOX = ("loud_launch.md#detail", "loud_launch.md#no-destroy", "loud_collectives.md#group-timeout",
+       "loud_launch.md#restart")  # fmt: skip
+
+by_slug = pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.slug)
+broken_ones = pytest.mark.parametrize(
+    "exhibit", [e for e in EXHIBITS if e.broken], ids=lambda exhibit: exhibit.slug
+)
+fixed_ones = pytest.mark.parametrize(
+    "exhibit", [e for e in EXHIBITS if e.fixed], ids=lambda exhibit: exhibit.slug
+)
+
+
+@dataclass(frozen=True)
+class Tour:
+    """The whole museum, run once: each fence's execution by its id, and the wall time."""
+
+    executions: dict[str, Execution]
+    wall: float
+
+
+@pytest.fixture(scope="module")
+def tour():
+    """Run every fence of the museum, as a cold build does."""
+    begun = time.monotonic()
+    executor = Executor(ROOT, fresh=True)
+    fences = [fence for exhibit in EXHIBITS for fence in exhibit.fences]
+    executor.prefetch(fences)
+    executions = {fence.id: executor.execute(fence, fence.code) for fence in fences}
+    yield Tour(executions, time.monotonic() - begun)
+    close_shared_launcher()
+
+
+def shows(execution: Execution, patterns: tuple[str, ...]) -> list[str]:
+    """Return the patterns that are missing from what the ranks said."""
+    text = museum.said(execution.outcome, execution.code)
+    return [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
+
+
+@broken_ones
+def test_the_broken_program_breaks_in_its_way(exhibit: Exhibit, tour: Tour):
+    execution = tour.executions[exhibit.broken.id]
+
+    assert execution.problem is None, str(execution.problem)
+    assert shows(execution, BROKEN[exhibit.slug]) == []
+
+
+@fixed_ones
+def test_the_fixed_program_is_right(exhibit: Exhibit, tour: Tour):
+    execution = tour.executions[exhibit.fixed.id]
+
+    assert execution.problem is None, str(execution.problem)
+    assert shows(execution, FIXED[exhibit.slug]) == []
+
+
+@fixed_ones
+def test_what_the_broken_program_shows_the_fixed_one_does_not(exhibit: Exhibit, tour: Tour):
+    """A pattern that both programs match tells nothing."""
+    if exhibit.broken:
+        execution = tour.executions[exhibit.fixed.id]
+
+        assert shows(execution, BROKEN[exhibit.slug]) != []
+
+
+def test_waiting_overlaps_waiting(tour: Tour):
+    """Acceptance: the cold museum takes at most half of the sum of its fences' own times."""
+    total = sum(execution.outcome.seconds for execution in tour.executions.values())
+
+    assert tour.wall <= total / 2
+
+
+@pytest.mark.parametrize("name", ["async", "own-groups"])
+def test_a_tallied_program_breaks_within_twelve_runs(name, launcher):
+    """Each run breaks with more than one half: all twelve right has a chance under 1 in 4000."""
+    ((_, race),) = tally.RACES[name]
+    futures = [launcher.submit(race.program()) for _ in range(12)]
+    kinds = [kind for future in futures for kind in race.kinds(future.result())]
+
+    assert any(not kind.startswith("right") for kind in kinds)
+
+
+@pytest.mark.skipif("SOAK" not in os.environ, reason="minutes of new interpreters: set SOAK=1")
+@pytest.mark.parametrize("name", ["no-destroy", "restart"])
+def test_a_tallied_program_breaks_more_often_than_its_fixed_version(name, launcher):
+    races = tally.RACES[name]
+    first = {race.name: tally.run(race, launcher) for _, race in (races[0], races[-1])}
+    broken, fixed = first.values()
+    good = "attempt 1 came up" if name == "restart" else "result printed, exit status 0"
+
+    assert broken[good] / broken.total() < fixed[good] / fixed.total()
+
+
+def test_every_recorded_tally_has_its_section_on_a_page():
+    pages = "\n".join(path.read_text() for path in museum.wings())
+
+    assert set(tally.recorded()) == set(tally.RACES)
+    for name in tally.RACES:
+        assert f'--8<-- "content/courses/pytorch/museum/tally.txt:{name}"' in pages
+
+
+def test_a_tally_is_written_by_its_command_only(capsys):
+    assert tally.main(["own-group"]) == 2
+    assert "known are async, own-groups" in capsys.readouterr().err
+
+
+def test_there_are_enough_exhibits_and_the_sixteen_are_among_them():
+    assert len(EXHIBITS) >= 24
+    assert set(GALLERY.values()) <= {exhibit.slug for exhibit in EXHIBITS}
+
+
+def test_every_exhibit_has_what_it_must_show():
+    """Either two fences, or a tallied program and what replaces the fix."""
+    for exhibit in EXHIBITS:
+        tallied = museum.TALLIED.search(exhibit.text)
+        assert (exhibit.broken and exhibit.fixed) or tallied, exhibit.slug
+    assert {e.slug for e in EXHIBITS if e.broken} == set(BROKEN)
+    assert {e.slug for e in EXHIBITS if e.fixed} == set(FIXED)
+
+
+@by_slug
+def test_an_exhibit_has_all_its_parts(exhibit: Exhibit):
+    missing = [part for part in PARTS if part not in exhibit.text]
+
+    assert missing == []
+    wild = exhibit.text.rpartition("**Seen in the wild:**")[2]
+    assert re.search(r"\]\(https://[\w.]+/[^)\s]+\)", wild), "no link to a public report"
+
+
+@by_slug
+def test_a_program_fits_beside_its_output(exhibit: Exhibit):
+    """A broken program has 15 lines at most; a fixed one may need one more to leave in order."""
+    shown = [match["code"] for match in museum.TALLIED.finditer(exhibit.text)]
+    shown += [exhibit.broken.code] if exhibit.broken else []
+    for code, most in [(code, 15) for code in shown] + [(f.code, 16) for f in exhibit.fences[1:]]:
+        lines = code.rstrip().split("\n")
+
+        assert len(lines) <= most
+        assert max(map(len, lines)) <= 72
+
+
+def test_the_guide_lists_every_exhibit_once_under_its_title():
+    guide = (museum.FOLDER / "index.md").read_text().partition("## The loud wing")[2]
+    listed = re.findall(r"^- \[(.+)\]\((\w+\.md#[\w-]+)\)$", guide, re.MULTILINE)
+
+    assert sorted(listed) == sorted((e.title, f"{e.page}#{e.slug}") for e in EXHIBITS)
+
+
+def test_the_box_names_the_four_traps():
+    box = (museum.FOLDER / "index.md").read_text().partition('"Read these first"')[2]
+    box = box.partition("## The loud wing")[0]
+
+    assert [link for link in BOX if link not in box] == []
+
+
+def timeouts(code: str) -> list[float]:
+    """Return the timeouts, in seconds, that a program gives to torch."""
+    return [float(number) for number in re.findall(r"timedelta\(seconds=([\d.]+)\)", code)]
+
+
+@broken_ones
+def test_deadlines_leave_room_for_a_loaded_machine(exhibit: Exhibit):
+    """The rule of index.md: timeouts of 2 s, hangs of 4 s and of twice the ignored timeout."""
+    given = list(itertools.chain(*(timeouts(fence.code) for fence in exhibit.fences)))
+
+    assert all(seconds >= 2 for seconds in given)
+    if exhibit.broken.hang:
+        assert exhibit.broken.hang >= max([4.0, *(2 * t for t in timeouts(exhibit.broken.code))])

@@ -1,0 +1,341 @@
+"""The page "Slurm, Ray, Kubernetes": recording, scripts, manifest; (marker engines) for real."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from press import evidence
+from press.project import ROOT
+from record import engines, engines_manifest, engines_world, hosts, launching
+from record.engines_manifest import MANIFEST
+from record.engines_scenarios import SCENARIOS
+from record.hosts import FILES, Ran, Scenario, Start
+from tools.watch import eventually, processes_with
+
+FOLDER = FILES / "engines"
+PAGE = FILES / "engines.md"
+INCLUDED = re.compile(r"--8<-- \"content/courses/pytorch/engines/([\w.]+)(?::([\w-]+))?\"")
+RECORDED = launching.recorded(engines.RECORDING)
+SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.name != "recording.txt")
+
+
+def unwrapped(text: str) -> str:
+    """Return a text of the recording with the lines as they were."""
+    return re.sub(r"(?: \\)?\n {4}", " ", text)
+
+
+# ---- The recording and the page ------------------------------------------------------------------
+
+
+def test_every_scenario_is_recorded_and_every_section_shown():
+    shown = [section for _, section in INCLUDED.findall(PAGE.read_text()) if section]
+
+    assert list(RECORDED) == list(SCENARIOS)
+    assert sorted(shown) == sorted(RECORDED)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_every_file_that_was_run_is_shown_and_can_be_downloaded(path):
+    """A world gets its files from the same folder, so what a reader takes along is what ran."""
+    text = PAGE.read_text()
+    shown = [name for name, section in INCLUDED.findall(text) if not section]
+
+    assert f"(engines/{path.name})" in text
+    assert path.name in shown
+    assert f"engines/{path.name}" in engines_world.PROGRAMS or path.suffix == ".yaml"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_recording_is_of_the_scenario_as_it_is_now(name):
+    """A scenario that was changed has to be recorded again."""
+    text = unwrapped(RECORDED[name])
+    steps = [step for step in SCENARIOS[name].steps if hasattr(step, "command")]
+
+    for step in steps:
+        assert f"{step.host}{'$' if isinstance(step, Start) else '#'} {step.command}" in text
+    for step in (step for step in steps if isinstance(step, Start)):
+        assert all(re.search(said, text, re.MULTILINE) for said in step.says), step
+
+
+@pytest.mark.parametrize("name", ["slurm-srun", "slurm-sbatch", "slurm-torchrun", "ray-lab"])
+def test_the_lab_says_ok_under_slurm_and_under_ray(name):
+    speaker = "" if name.startswith("slurm") else r"\(RayTrainWorker\) "
+
+    assert re.search(f"^{speaker}ok: every way", RECORDED[name], re.MULTILINE)
+
+
+def test_the_recording_holds_nothing_of_one_machine():
+    text = engines.RECORDING.file.read_text()
+    private = re.compile(
+        r"0x[0-9a-f]{6,}|/dev/shm|site-packages|/root|/home|\.pyenv|\[\d+(?:\.\d+){3}\]:\d+"
+        r"|\x1b|[0-9a-f]{32}"
+    )
+
+    assert private.findall(text) == []
+
+
+def test_the_list_of_sources_has_the_date_of_the_recording():
+    day = datetime.date.fromisoformat(evidence.sources()["engines-recording"].accessed)
+
+    for text in RECORDED.values():
+        assert f"Recorded on {day.day} {day:%B %Y} with" in text
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_can_be_read_by_what_runs_it(path):
+    if path.suffix in {".sh", ".sbatch"}:
+        assert path.read_text().startswith("#!/bin/sh\n")
+        subprocess.run(["sh", "-n", path], check=True)
+    elif path.suffix == ".py":
+        ast.parse(path.read_text())
+    elif path.suffix == ".conf":
+        settings = [line.split("=")[0] for line in path.read_text().splitlines() if "=" in line]
+        assert {"ClusterName", "SlurmctldHost", "NodeName", "PartitionName"} <= set(settings)
+
+
+def test_the_cluster_is_made_of_the_two_hosts():
+    text = (FOLDER / "slurm.conf").read_text()
+
+    for host in hosts.HOSTS:
+        assert f"NodeName={host.name} NodeAddr={host.address}" in text
+
+
+def test_all_scripts_for_slurm_end_all_ranks_when_one_fails_and_have_a_time_limit():
+    for path in FOLDER.glob("*.sbatch"):
+        assert "--kill-on-bad-exit=1" in path.read_text()
+        assert "#SBATCH --time=" in path.read_text()
+
+
+# ---- What a page shows of an output --------------------------------------------------------------
+
+
+def test_what_ray_puts_before_a_line_becomes_the_actors_name():
+    said = (
+        "\x1b[36m(RayTrainWorker pid=310)\x1b[0m step 1 done\x1b[32m [repeated 3x across cluster]\n"
+    )
+
+    assert engines.shorten(said) == "(RayTrainWorker) step 1 done"
+
+
+def test_tables_and_stacks_stay_and_tracebacks_go():
+    stack = 'Thread 108 (idle): "MainThread"\n    load_batch (steps.py:27)'
+    raised = (
+        "(RayTrainWorker pid=31) Traceback (most recent call last):\n"
+        '(RayTrainWorker pid=31)   File "steps.py", line 67, in <module>\n'
+        "(RayTrainWorker pid=31) RuntimeError: no\n"
+    )
+
+    assert engines.shorten(stack) == stack
+    assert engines.shorten(raised) == "(RayTrainWorker) RuntimeError: no"
+
+
+def test_noise_goes_wherever_it_comes_from():
+    lost = "[W1130 08:22:39.84 socket.cpp:200] [c10d] The hostname of the client socket cannot be"
+
+    assert engines.shorten(f"0: {lost} retrieved. err=-3\n0: kept") == "0: kept"
+    assert engines.shorten("(X pid=1) Failed to query Ray Train Controller actor state.\nk") == "k"
+
+
+def test_folders_of_a_world_are_shown_as_the_home_folder():
+    assert engines.shorten("see /dev/shm/nodeA/job-1.out") == "see ~/job-1.out"
+
+
+# ---- What cannot be recorded ---------------------------------------------------------------------
+
+
+def test_an_unknown_scenario_is_refused_with_the_known_ones(capsys):
+    assert launching.main(["nowhere"], engines.RECORDING) == 2
+    assert "'nowhere' is no scenario; known are slurm-cluster" in capsys.readouterr().err
+
+
+def test_what_cannot_be_played_is_said_and_keeps_its_section(tmp_path, capsys):
+    def why_not(one: Scenario) -> str:
+        return "ray is not installed"
+
+    file = tmp_path / "recording.txt"
+    recording = replace(engines.RECORDING, file=file, why_not=why_not)
+    launching.write({"ray-lab": "old"}, recording)
+
+    assert launching.main(["ray-lab"], recording) == 0
+    assert "ray-lab SKIPPED: ray is not installed" in capsys.readouterr().err
+    assert launching.recorded(recording) == {"ray-lab": "old"}
+
+
+def test_a_run_that_does_not_do_what_it_says_is_not_recorded(tmp_path):
+    def play(one: Scenario) -> list[Ran]:
+        starts = [step for step in one.steps if isinstance(step, Start)]
+        return [Ran(step, "nothing useful", step.exit, 0.0, 1.0) for step in starts]
+
+    recording = replace(engines.RECORDING, file=tmp_path / "recording.txt", play=play)
+
+    assert "no line matches" in launching.record(["slurm-srun"], recording)[0]
+    assert launching.recorded(recording) == {}
+
+
+def test_slurm_asks_for_root_and_for_what_is_missing(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "needs root" in engines_world.why_no_slurm.__wrapped__()
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(engines_world.shutil, "which", lambda name: name != "slurmd")
+    assert "slurmd is not installed" in engines_world.why_no_slurm.__wrapped__()
+
+
+def test_the_world_of_slurm_has_no_user_namespace_and_every_folder_of_its_own():
+    """Slurm changes users; and what its configuration names must not be the machine's."""
+    written = re.findall(
+        r"(?m)^\w+(?:Location|Dir|File)=(\S+)", (FOLDER / "slurm.conf").read_text()
+    )
+
+    assert "--user" not in engines_world.AS_ROOT
+    assert {"--pid", "--kill-child", "--mount-proc"} <= set(engines_world.AS_ROOT)
+    assert written
+    assert all(path.startswith(engines_world.PRIVATE) for path in written)
+
+
+# ---- Kubernetes ----------------------------------------------------------------------------------
+
+SCHEMA = json.loads(engines_manifest.SCHEMA.read_text())
+WRONG = [
+    ("containers:", "containerz:", "'containerz' was unexpected); did you mean 'containers'?"),
+    ("backoffLimit", "backofLimit", "did you mean 'backoffLimit'?"),
+    ("mountPath:", "mountpath:", "did you mean 'mountPath'?"),
+    ("mountPath: /lab", "readOnly: true", "'mountPath' is a required property"),
+    ("Worker:", "Workers:", "'Workers' is not one of ['Master', 'Worker']"),
+    ("Master:", "Chief:", "'Chief' is not one of"),
+    ("replicas: 1", "replicas: 2", "Master.replicas: 1 was expected"),
+    ('nprocPerNode: "2"', "nprocPerNode: 2", "2 is not of type 'string'"),
+    ("name: pytorch", "name: torch", "no container is named 'pytorch'"),
+    ("image: pytorch/", "imagePullPolicy: pytorch/", "'image' is a required property"),
+    ("name: lab\nspec", "name: Lab_1\nspec", "'Lab_1' does not match"),
+    ("kind: PyTorchJob", "kind: PytorchJob", "'PyTorchJob' was expected"),
+    ("kubeflow.org/v1\n", "kubeflow.org/v2\n", "'kubeflow.org/v1' was expected"),
+    ("pytorchReplicaSpecs:", "replicaSpecs:", "'pytorchReplicaSpecs' is a required property"),
+    ("spec:\n  nproc", "spec: [\n  nproc", "not YAML"),
+]
+
+
+def test_the_manifest_is_one_that_the_operator_takes():
+    assert engines_manifest.faults(MANIFEST.read_text(), SCHEMA) == []
+
+
+@pytest.mark.parametrize(("old", "new", "said"), WRONG, ids=[new for _, new, _ in WRONG])
+def test_a_wrong_manifest_is_refused_with_its_place(old, new, said):
+    text = MANIFEST.read_text()
+    assert old in text
+
+    assert any(said in fault for fault in engines_manifest.faults(text.replace(old, new), SCHEMA))
+
+
+def test_a_manifest_is_checked_as_the_page_says(tmp_path, capsys):
+    path = tmp_path / "my_job.yaml"
+    path.write_text(MANIFEST.read_text().replace("containers:", "containerz:"))
+    shown = PAGE.read_text().partition("engines_manifest.py my_job.yaml\n")[2].partition("\n```")[0]
+
+    assert engines_manifest.main([str(path)]) == 1
+    assert unwrapped(shown) in capsys.readouterr().out
+    assert engines_manifest.main([]) == 0
+    assert engines_manifest.main([str(tmp_path / "missing")]) == 2
+
+
+def test_the_variables_that_were_run_are_those_of_the_manifest():
+    """The operator sets nnodes to the sum of the replicas, the rest as it stands there."""
+    spec = yaml.safe_load(MANIFEST.read_text())["spec"]
+    replicas = spec["pytorchReplicaSpecs"]
+    command = replicas["Master"]["template"]["spec"]["containers"][0]["command"]
+
+    for rank, step in enumerate(SCENARIOS["kubernetes-pods"].steps[:2]):
+        assert f"PET_NNODES={sum(one['replicas'] for one in replicas.values())} " in step.command
+        assert f"PET_NPROC_PER_NODE={spec['nprocPerNode']} " in step.command
+        assert f"PET_NODE_RANK={rank} " in step.command
+        assert step.command.endswith(" ".join(command).replace("/lab/", ""))
+
+
+def test_the_schema_says_where_it_comes_from_and_under_which_licence():
+    assert re.search(r"kubeflow-training [\d.]+ .*Apache License 2\.0", SCHEMA["$comment"])
+    locked = (ROOT / "constraints.txt").read_text()
+    for name, version in re.findall(r"(kube[\w-]+) (\d[\d.]*\d)", SCHEMA["$comment"]):
+        assert f"{name}=={version}\n" in locked
+
+
+# ---- For real ------------------------------------------------------------------------------------
+
+
+def playable(name: str) -> Scenario:
+    """Return a scenario; skip, aloud, where it cannot be played."""
+    if reason := engines.why_not(SCENARIOS[name]):
+        pytest.skip(f"{name} cannot be played here: {reason}")
+    return SCENARIOS[name]
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("name", ["slurm-srun-four", "slurm-impossible", "kubernetes-pods"])
+def test_the_scenario_does_what_it_says(name):
+    log = engines_world.play(playable(name))
+
+    assert hosts.faults(SCENARIOS[name], log) == []
+
+
+@pytest.mark.engines
+def test_the_schema_is_made_of_what_is_installed():
+    pytest.importorskip("kubeflow.training", reason="kubeflow-training is not installed")
+
+    assert engines_manifest.made_anew() == engines_manifest.SCHEMA.read_text()
+    whole = engines_manifest.whole_schema()
+    assert engines_manifest.faults(MANIFEST.read_text(), whole) == []
+
+
+def traces() -> dict[str, list[str]]:
+    """Return what Slurm, munge and Ray could leave on this machine."""
+    home = Path.home()
+    folders = ["/run/munge", "/var/spool", "/var/log", "/var/log/munge", "/etc/slurm", "/etc/munge"]
+    folders += ["/tmp/ray", "/dev/shm", home / ".ray", home / "ray_results"]  # noqa: S108
+    return {str(f): sorted(p.name for p in Path(f).glob("*")) for f in folders}
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(
+    ("name", "there"), [("slurm-hang", "python steps.py"), ("ray-hang", "ray::RayTrainWorker")]
+)
+def test_nothing_is_left_after_sigkill_of_the_recorder(name, there, tmp_path):
+    """Killed while ranks run, with all daemons up."""
+    playable(name)
+    before, mark = traces(), f"DISTLAB_HOSTS={tmp_path}"
+    recorder = subprocess.Popen(
+        [sys.executable, engines.__file__, name],
+        env=os.environ | {"DISTLAB_HOSTS": str(tmp_path), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    started = eventually(lambda: any(c.startswith(there) for c in processes_with(mark)), 180)
+    alive = processes_with(mark)
+    recorder.send_signal(signal.SIGKILL)
+    recorder.wait()
+
+    assert started
+    assert len(alive) > 5
+    assert eventually(lambda: not processes_with(mark), 10)
+    assert traces() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.engines
+def test_a_scenario_over_its_deadline_is_ended_with_its_daemons(monkeypatch):
+    playable("slurm-hang")
+    mark = f"{os.getpid()}-engines-deadline"
+    monkeypatch.setenv("DISTLAB_HOSTS", mark)
+
+    with pytest.raises(RuntimeError, match="not over after 4 s; ended"):
+        engines_world.play(SCENARIOS["slurm-hang"], deadline=4)
+    assert eventually(lambda: not processes_with(f"DISTLAB_HOSTS={mark}"), 10)

@@ -98,5 +98,6 @@ class Executor:
 
     def _key(self, fence: Fence, program: Program) -> str:
         declared = {"raises": fence.raises, "hang": fence.hang, "returncode": fence.returncode}
-        asked = {"code": program.source, "options": fence.options, "language": fence.language}
+        asked = {"code": program.source, "options": fence.options, "language": fence.language,
+                 "env": program.env}  # fmt: skip
         return self.cache.key(asked | declared)

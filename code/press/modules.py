@@ -92,6 +92,17 @@ def everything(root: Path = ROOT) -> tuple[Module, ...]:
     return tuple(Module(stem, root) for stem in sorted(stems, key=_order))
 
 
+def number_of(name: str) -> str:
+    """Return the number of the module that a page belongs to, by its file's name; "" if none."""
+    stem = STEM.match(name)
+    return stem["number"] if stem else ""
+
+
+def with_exercises(root: Path = ROOT) -> tuple[Module, ...]:
+    """Return the modules that have exercises."""
+    return tuple(module for module in everything(root) if module.exercises.is_dir())
+
+
 def _order(stem: str) -> tuple[int, str]:
     number = re.match(r"\d+", stem)[0]
     return int(number), stem

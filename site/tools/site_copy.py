@@ -28,7 +28,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         """Lay out the copy; it has one page, index.md, without fences."""
         self.folder = folder
-        for name in ("code", "constraints.txt"):
+        for name in ("code", "constraints.txt", "requirements"):
             (folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "content/assets", folder / "content/assets")
         text = (ROOT / "mkdocs.yml").read_text()

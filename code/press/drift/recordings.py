@@ -7,14 +7,18 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from distlab.practice.tasks import ONLY
 from press.fences import Fence
 from press.project import COURSE
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"
+SURROUNDINGS = ("links", "watch")
+"""What of a program tells where it runs, and not what."""
+
 UNCHANGED, VARIES, DIFFERENT, STALE = "unchanged", "varies", "different", "not comparable"
 
 # Where in torch something was said is not what was said.
@@ -85,7 +89,9 @@ class Recording:
 def fence_item(fence: Fence) -> tuple[str, str]:
     """Return the name of a fence's item, which is its address in content/, and its program."""
     page = fence.at.removeprefix("content/").rpartition(":")[0]
-    told = {k: v for k, v in fence.program(fence.code).to_json().items() if k != "links"}
+    program = fence.program(fence.code)
+    own = tuple(pair for pair in program.env if pair[0] != ONLY)  # its page's, not its program's
+    told = {k: v for k, v in replace(program, env=own).to_json().items() if k not in SURROUNDINGS}
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 

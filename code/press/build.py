@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterable
 from pathlib import Path
 
-from press import downloads, gate, modules, page_extension, practice_zip, scan
+from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
 from press.formatter import Formatter
@@ -34,12 +34,15 @@ class Build:
         self.formatter = Formatter(self.executor, self.asked, self.executions, self.problems)
 
     def begin(self) -> None:
-        """Read what all pages ask for, and start to run it. Raises BuildError for bad headers.
+        """Read what all pages ask for, and start to run it. Raises BuildError for what is known.
 
-        Nothing has run when a header cannot be read: all such faults are told at once.
+        Nothing has run when a header cannot be read or a mark names nothing: all such faults are
+        told at once.
         """
         asked = scan.folder(self.content)
         known = [*asked.problems, *gate.duplicates(asked.fences)]
+        for file, page in scan.pages(self.content).items():
+            known += evidence.faults(page, file)
         if known:
             raise BuildError(report(known))
         self.executor.prefetch(asked.fences)

@@ -115,7 +115,7 @@ class Soak:
 
     def _strike_inside(self, name: str, culprit: int, moment: float) -> bool:
         """Signal the culprit of a program on the launcher, once it is old enough."""
-        for pid in processes.children(self.launcher._server.pid):
+        for pid in processes.children(self.launcher.pid):
             output = Path(link(pid))
             source = output.parent / "work" / "fence.py"
             if output.name != f"stdout{culprit}" or not source.exists():
@@ -137,7 +137,7 @@ class Soak:
 
     def close(self) -> tuple[str, ...]:
         """End the launcher; return what it has left behind."""
-        pid, root = self.launcher._server.pid, self.launcher.folder
+        pid, root = self.launcher.pid, self.launcher.folder
         self.launcher.close()
         left = [f"file {root}"] * root.exists()
         return (*left, *(["the launcher's server"] * Path(f"/proc/{pid}").exists()))

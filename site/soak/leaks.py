@@ -25,7 +25,7 @@ class Watchman:
         """Look at the machine; every orphan of a round becomes our child from now on."""
         processes.adopt_orphans()
         self.launcher = launcher
-        self.known = {launcher._server.pid}
+        self.known = {launcher.pid}
         self.shared = SHARED if private else ()
         self.before = {path: self._names(path) for path in self.shared}
         self.folder = folder
@@ -36,7 +36,7 @@ class Watchman:
 
     def count(self) -> dict[str, int]:
         """Count what belongs to the long-lived launcher and to us."""
-        server = self.launcher._server.pid
+        server = self.launcher.pid
         hosts = [pid for pid in processes.children(server) if link(pid).endswith("/server.log")]
         counts = {"server's children": len(processes.children(server)),
                   "files in its folder": len(list(self.launcher.folder.iterdir()))}  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from distlab import spmd
 from distlab.hangs import watch
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing, read_folder
-from distlab.spmd import texts
+from distlab.spmd import texts, torchrun
 
 PRELOAD = Path(__file__).parent / "preload"
 CODE = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ MARGIN = 5.0
 """Seconds that ranks have to write what they know before they are ended."""
 
 # The run's own, or another run's.
-NOT_PASSED_ON = frozenset((*watch.LAUNCHER, "TMPDIR", "PYTHONPATH", "PYTHONHASHSEED",
+NOT_PASSED_ON = frozenset((*torchrun.NAMES, "TMPDIR", "PYTHONPATH", "PYTHONHASHSEED",
                            "DISTLAB_RUN", watch.ORDERS, "PWD", "OLDPWD"))  # fmt: skip
 
 

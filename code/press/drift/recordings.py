@@ -85,7 +85,8 @@ class Recording:
 def fence_item(fence: Fence) -> tuple[str, str]:
     """Return the name of a fence's item, which is its address in content/, and its program."""
     page = fence.at.removeprefix("content/").rpartition(":")[0]
-    told = {k: v for k, v in fence.program(fence.code).to_json().items() if k != "links"}
+    told = fence.program(fence.code).to_json()
+    del told["links"], told["watch"]  # of this machine
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
+import signal
+import sys
 from pathlib import Path
 
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
+from mkdocs.utils import CountHandler
 
 try:
     from press.build import EXTENSIONS, Build, BuildError
+    from press.draft import Draft
 except ModuleNotFoundError as error:
     if error.name != "press":
         raise
@@ -28,21 +32,15 @@ ROOT = Path(__file__).parents[1]
 
 processes.die_with_caller()
 build = Build(ROOT, fresh=bool(os.environ.get("FENCE_FRESH")))
+drafts: list[Draft] = []
+"""The site that is being built, until it is published or given up."""
+
+log = logging.getLogger("mkdocs.hooks")
 
 
 def on_startup(command, dirty):
-    """Take pages back from a build only: what is being served stays, and so does public/."""
-    served.takes_back = command == "build"
-
-
-class Served:
-    """Where this build writes, and whether a failed build takes back what it has written."""
-
-    site_dir: Path | None = None
-    takes_back = False
-
-
-served = Served()
+    """Let SIGTERM end a build in order, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
 
 
 def on_config(config):
@@ -54,7 +52,8 @@ def on_config(config):
     if config.strict:  # --quiet hides warnings from the count of strict mode: dead links would pass
         mkdocs = logging.getLogger("mkdocs")
         mkdocs.setLevel(min(mkdocs.level, logging.WARNING))
-    served.site_dir = Path(config.site_dir)
+    drafts.append(Draft(Path(config.site_dir)))
+    config.site_dir = str(drafts[-1].folder)
     # In place: markdown-exec has kept this very list for the text that fences print.
     config.markdown_extensions += [e for e in EXTENSIONS if e not in config.markdown_extensions]
     _told(build.begin)
@@ -71,26 +70,41 @@ def on_page_content(html, page, config, files):
     page.present_anchor_ids = (page.present_anchor_ids or set()) | build.anchors(page.file.src_uri)
 
 
-def on_env(env, config, files):
-    """Compare what was asked with what ran and is shown; this is before any page is written."""
-    pages = [(file.src_uri, file.page.content or "") for file in files.documentation_pages()]
-    _told(build.compare, pages)
-
-
+@event_priority(-100)
 def on_post_build(config):
-    """Write what is beside the pages."""
-    build.write_extras(Path(config.site_dir))
+    """Hold the whole site against its sources, after all that write it; publish it if all is well.
+
+    MkDocs counts the warnings of strict mode only after this, and then fails.
+    """
+    address = config.site_url or "" if config.strict else None
+    _told(build.finish, drafts[-1].folder, address)
+    if not _warnings():
+        drafts.pop().publish()
+
+
+def _warnings() -> bool:
+    """Tell whether this build will fail for its warnings."""
+    counters = [h for h in logging.getLogger("mkdocs").handlers if isinstance(h, CountHandler)]
+    return any(counter.get_counts() for counter in counters)
 
 
 def on_build_error(error, **_):
-    """Take back the pages that were written before a late fault, as a dead anchor, was found."""
-    if served.takes_back and served.site_dir:
-        shutil.rmtree(served.site_dir, ignore_errors=True)
+    """Give up a failed build: the site stays as it was."""
+    _give_up()
 
 
 def on_shutdown():
-    """End the fork server."""
+    """End the fork server, and what was interrupted."""
     executor.close_shared_launcher()
+    _give_up()
+
+
+def _give_up() -> None:
+    while drafts:
+        draft = drafts.pop()
+        draft.discard()
+        if draft.site.exists():
+            log.error("%s/ is still the site as it was before this build", draft.site.name)
 
 
 def _told(step, *arguments) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable
 from pathlib import Path
 
-from press import downloads, gate, modules, page_extension, practice_zip, scan
+from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
 from press.formatter import Formatter
@@ -34,12 +33,15 @@ class Build:
         self.formatter = Formatter(self.executor, self.asked, self.executions, self.problems)
 
     def begin(self) -> None:
-        """Read what all pages ask for, and start to run it. Raises BuildError for bad headers.
+        """Read what all pages ask for, and start to run it. Raises BuildError for what is known.
 
-        Nothing has run when a header cannot be read: all such faults are told at once.
+        Nothing has run when a header cannot be read or a mark names nothing: all such faults are
+        told at once.
         """
         asked = scan.folder(self.content)
         known = [*asked.problems, *gate.duplicates(asked.fences)]
+        for file, page in scan.pages(self.content).items():
+            known += evidence.faults(page, file)
         if known:
             raise BuildError(report(known))
         self.executor.prefetch(asked.fences)
@@ -64,17 +66,19 @@ class Build:
         prefix = f"content/{path}:"
         return {f"fence-{f.id}" for at, f in self.asked.items() if f.id and at.startswith(prefix)}
 
-    def compare(self, pages: Iterable[tuple[str, str]]) -> None:
-        """Hold all rendered pages, (path, HTML), against the sources. Raises BuildError."""
-        seen: set[str] = set()
-        for path, html in pages:
-            places, raw = gate.shown(html, f"content/{path}")
-            seen |= places
-            self.problems += raw
+    def finish(self, public: Path, site_url: str | None) -> None:
+        """Write what is beside the pages, and hold all of the site against the sources.
+
+        public:   where MkDocs has written the pages
+        site_url: where they will be published, or ""; None leaves the links alone
+
+        Raises BuildError.
+        """
+        self.write_extras(public)
         asked = self.asked.values()
         unread = {problem.at for problem in self.problems}
-        missing = gate.compare(asked, set(self.executions), seen)
-        self.problems += [problem for problem in missing if problem.at not in unread]
+        seen = gate.check_pages(self.content, public, asked, set(self.executions), site_url)
+        self.problems += [problem for problem in seen if problem.at not in unread]
         self.problems += gate.duplicates(asked)
         self.problems += page_extension.problems()
         if self.problems:

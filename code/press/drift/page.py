@@ -104,7 +104,8 @@ def _link(name: str) -> str:
     path, found, anchor = name.partition("#")
     if not found:
         return f"`{PurePosixPath(name).name}`"
-    up = posixpath.relpath(path, PAGE.parent)
+    # To the built page: MkDocs, which turns .md into .html, does not see what a fence prints.
+    up = posixpath.relpath(PurePosixPath(path).with_suffix(".html"), PAGE.parent)
     return f"[`{anchor.removeprefix('fence-')}`]({up}#{anchor})"
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from distlab.practice.tasks import ONLY
@@ -16,9 +16,6 @@ from press.project import COURSE
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"
-SURROUNDINGS = ("links", "watch")
-"""What of a program tells where it runs, and not what."""
-
 UNCHANGED, VARIES, DIFFERENT, STALE = "unchanged", "varies", "different", "not comparable"
 
 # Where in torch something was said is not what was said.
@@ -89,9 +86,9 @@ class Recording:
 def fence_item(fence: Fence) -> tuple[str, str]:
     """Return the name of a fence's item, which is its address in content/, and its program."""
     page = fence.at.removeprefix("content/").rpartition(":")[0]
-    program = fence.program(fence.code)
-    own = tuple(pair for pair in program.env if pair[0] != ONLY)  # its page's, not its program's
-    told = {k: v for k, v in replace(program, env=own).to_json().items() if k not in SURROUNDINGS}
+    told = fence.program(fence.code).to_json()
+    del told["links"], told["watch"]  # of this machine
+    told["env"] = [pair for pair in told["env"] if pair[0] != ONLY]  # of its page
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 

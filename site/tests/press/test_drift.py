@@ -253,7 +253,7 @@ def test_what_cannot_be_compared_is_said(monkeypatch):
 
     assert "Written or changed" not in page.versions([pinned, later])
     monkeypatch.setattr(page, "current", lambda: {"new.md#fence-y": "program"})
-    assert "[`y`](../../new.md#fence-y)" in page.versions([pinned, later])
+    assert "[`y`](../../new.html#fence-y)" in page.versions([pinned, later])
 
 
 # ---- Notes on the pinned pages -------------------------------------------------------------------

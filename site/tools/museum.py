@@ -2,7 +2,7 @@
 
 An exhibit is a section of a page in FOLDER. Its heading ends in `{ #slug }`; its fences have the
 ids `slug-broken` and `slug-fixed`. A program whose outcome varies from run to run cannot be a
-fence, which declares one outcome: it is a code block with a title, run by `museum_tally.py`.
+fence, which declares one outcome: it is a code block with a title, run by record.tally.
 """
 
 from __future__ import annotations

@@ -129,14 +129,9 @@ def test_a_tallied_program_breaks_more_often_than_its_fixed_version(name, launch
 def test_every_recorded_tally_has_its_section_on_a_page():
     pages = "\n".join(path.read_text() for path in museum.wings())
 
-    assert set(tally.recorded()) == set(tally.RACES)
+    assert set(tally.RECORDING.sections()) == set(tally.RACES)
     for name in tally.RACES:
         assert f'--8<-- "content/courses/pytorch/museum/tally.txt:{name}"' in pages
-
-
-def test_a_tally_is_written_by_its_command_only(capsys):
-    assert tally.main(["own-group"]) == 2
-    assert "known are async, own-groups" in capsys.readouterr().err
 
 
 def test_there_are_enough_exhibits_and_the_sixteen_are_among_them():

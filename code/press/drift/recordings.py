@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from press.fences import Fence
 from press.project import COURSE
+
+if TYPE_CHECKING:
+    from press.fences import Fence
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"

@@ -146,7 +146,7 @@ def record_version(session: nox.Session, version: str) -> bool:
     constraints.write_text("\n".join(others))
     session.log(f"installing torch {version}, which takes up to 7 GB and some minutes")
     try:
-        session.install(f"torch=={version}", "numpy", "-c", str(constraints))
+        session.install(f"torch=={version}", "numpy", "rich", "-c", str(constraints))
     except nox.command.CommandFailed:
         return False
     fresh = ["--fresh"] if "--fresh" in session.posargs else []

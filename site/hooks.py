@@ -13,6 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
+from jinja2 import FileSystemBytecodeCache
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.utils import CountHandler
@@ -110,6 +111,13 @@ def on_page_content(html, page, config, files):
     """Let MkDocs know the anchors of fences: it looks for anchors before our markup is put in."""
     anchors = session.build.anchors(page.file.src_uri)
     page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
+
+
+def on_env(env, config, files):
+    """Keep compiled templates: to compile them takes as long as to fill them."""
+    folder = ROOT / ".cache/templates"
+    folder.mkdir(parents=True, exist_ok=True)
+    env.bytecode_cache = FileSystemBytecodeCache(str(folder))
 
 
 @event_priority(-100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import platform
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan
 from press.drift import page as drift
+from press.drift import recordings
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
 from press.formatter import Formatter
@@ -41,7 +43,7 @@ class Build:
         Nothing has run when a header cannot be read or a mark names nothing: all such faults are
         told at once.
         """
-        _forget()
+        _forget(_stamp())
         asked = scan.folder(self.content)
         known = [*asked.problems, *gate.duplicates(asked.fences)]
         for file, page in scan.pages(self.content).items():
@@ -108,12 +110,20 @@ class Build:
         downloads.write(self.executions.values(), self.root, public)
         for module in modules.everything(self.root):
             practice_zip.write(module, public)
-        entries = [_entry(execution) for execution in self.executions.values()]
+        versions = _versions()  # read once: it takes longer than all the rest
+        entries = [_entry(execution, versions) for execution in self.executions.values()]
         (public / "executions.json").write_text(json.dumps(entries, indent=1) + "\n")
 
 
-def _forget() -> None:
-    """Read anew what is read once in a build: while pages are served, it may have changed."""
+def _stamp() -> tuple[tuple[Path, int], ...]:
+    """Return when what is read once was changed."""
+    files = [*evidence.files(), *sorted(recordings.FOLDER.glob("*.json"))]
+    return tuple((path, path.stat().st_mtime_ns) for path in files)
+
+
+@functools.lru_cache(maxsize=1)  # which makes the same stamp do nothing
+def _forget(stamp: tuple) -> None:
+    """Read anew what is read once: while pages are served, it may have changed."""
     for read_once in (evidence.sources, drift.everything, drift.all_differences, drift.noted):
         read_once.cache_clear()
 
@@ -129,7 +139,7 @@ def _place(problem: Problem) -> tuple[str, int]:
     return (file, int(line)) if line.isdigit() else (problem.at, 0)
 
 
-def _entry(execution: Execution) -> dict:
+def _entry(execution: Execution, versions: dict[str, str]) -> dict:
     fence = execution.fence
     file, _, line = fence.at.rpartition(":")
     return {
@@ -140,9 +150,13 @@ def _entry(execution: Execution) -> dict:
         "outcome": "as declared",
         "seconds": round(execution.seconds, 3),
         "cached": execution.cached,
-        "versions": {
-            "torch": importlib.metadata.version("torch"),
-            "python": platform.python_version(),
-            "markdown-exec": importlib.metadata.version("markdown-exec"),
-        },
+        "versions": versions,
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+        "markdown-exec": importlib.metadata.version("markdown-exec"),
     }

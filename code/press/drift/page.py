@@ -99,17 +99,17 @@ def _touched(touched: dict[str, list[str]]) -> str:
 def _link(name: str) -> str:
     """Return an item as a Markdown link from the page of versions, if it has an address."""
     word, target = address(name)
+    # To the built page: MkDocs, which turns .md into .html, does not see what a fence prints.
+    target = target.replace(".md#", ".html#")
     return f"[`{word}`]({target})" if target else f"`{word}`"
 
 
 def address(name: str) -> tuple[str, str]:
-    """Return an item's name for readers, and where it is from the page of versions, or ""."""
+    """Return an item's name for readers, and its place as the page of versions links to it."""
     path, is_fence, anchor = name.partition("#")
     if not is_fence:
         return PurePosixPath(name).name.strip(), ""
-    # To the built page: MkDocs, which turns .md into .html, does not see what a fence prints.
-    up = posixpath.relpath(PurePosixPath(path).with_suffix(".html"), PAGE.parent)
-    return anchor.removeprefix("fence-"), f"{up}#{anchor}"
+    return anchor.removeprefix("fence-"), f"{posixpath.relpath(path, PAGE.parent)}#{anchor}"
 
 
 def _beside(name: str) -> str:

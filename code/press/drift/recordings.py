@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -98,6 +99,7 @@ def program_digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
+@functools.cache
 def comparable(text: str) -> str:
     """Return a text without line numbers of torch's sources and counts of its frames."""
     for pattern, replacement in PLACES:

@@ -259,7 +259,7 @@ def test_what_cannot_be_compared_is_known():
     [
         ([], "<p>before</p>\n<p>after</p>"),
         (["new.md#fence-y", "a/ race.py"], "so not compared here: "
-         '<a href="../../new.html#fence-y"><code>y</code></a>, <code>race.py</code>.</p>'),
+         '<a href="../../new.md#fence-y"><code>y</code></a>, <code>race.py</code>.</p>'),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_said_while_the_page_is_rendered(monkeypatch, names, html):

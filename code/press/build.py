@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable
 from pathlib import Path
 
-from press import downloads, gate, modules, page_extension, practice_zip, scan
+from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan
+from press.drift import page as drift
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
 from press.formatter import Formatter
+from press.progress import Progress
 
-EXTENSIONS = ("press.page_extension", "press.evidence")
+EXTENSIONS = ("press.page_extension", "press.evidence", "press.not_compared")
 """The Markdown extensions that every page is converted with."""
 
 
@@ -27,21 +28,27 @@ class Build:
     def __init__(self, root: Path, *, fresh: bool = False) -> None:
         """Know nothing of any page yet; `fresh` runs also the fences that the cache holds."""
         self.root, self.content = root, root / "content"
-        self.executor = Executor(root, fresh=fresh)
+        self.progress = Progress("fences", logger="mkdocs")
+        self.executor = Executor(root, self.progress.follow, fresh=fresh)
         self.asked: dict[str, Fence] = {}
         self.executions: dict[str, Execution] = {}
         self.problems: list[Problem] = []
         self.formatter = Formatter(self.executor, self.asked, self.executions, self.problems)
 
     def begin(self) -> None:
-        """Read what all pages ask for, and start to run it. Raises BuildError for bad headers.
+        """Read what all pages ask for, and start to run it. Raises BuildError for what is known.
 
-        Nothing has run when a header cannot be read: all such faults are told at once.
+        Nothing has run when a header cannot be read or a mark names nothing: all such faults are
+        told at once.
         """
+        _forget()
         asked = scan.folder(self.content)
         known = [*asked.problems, *gate.duplicates(asked.fences)]
+        for file, page in scan.pages(self.content).items():
+            known += evidence.faults(page, file)
         if known:
             raise BuildError(report(known))
+        self.progress.total = len(asked.fences)
         self.executor.prefetch(asked.fences)
         self.formatter.register()
         page_extension.problems()
@@ -59,24 +66,40 @@ class Build:
         self.asked.update((fence.at, fence) for fence in page.fences)
         return page.markdown
 
+    def of_page(self, path: str) -> dict[str, Execution]:
+        """Return what was executed of a page, by place."""
+        prefix = f"content/{path}:"
+        return {at: each for at, each in self.executions.items() if at.startswith(prefix)}
+
+    def note_faults(self) -> None:
+        """Take over the faults that Markdown extensions have met since the last call."""
+        self.problems += page_extension.problems()
+
     def anchors(self, path: str) -> set[str]:
         """Return the anchors of the fences of a page."""
         prefix = f"content/{path}:"
         return {f"fence-{f.id}" for at, f in self.asked.items() if f.id and at.startswith(prefix)}
 
-    def compare(self, pages: Iterable[tuple[str, str]]) -> None:
-        """Hold all rendered pages, (path, HTML), against the sources. Raises BuildError."""
-        seen: set[str] = set()
-        for path, html in pages:
-            places, raw = gate.shown(html, f"content/{path}")
-            seen |= places
-            self.problems += raw
+    def summary(self) -> str:
+        """Return what was executed, in one line."""
+        cached = sum(execution.cached for execution in self.executions.values())
+        return f"{self.progress.summary()}; {cached} taken from the cache"
+
+    def finish(self, public: Path, site_url: str | None) -> None:
+        """Write what is beside the pages, and hold all of the site against the sources.
+
+        public:   where MkDocs has written the pages
+        site_url: where they will be published, or ""; None leaves the links alone
+
+        Raises BuildError.
+        """
+        self.write_extras(public)
         asked = self.asked.values()
         unread = {problem.at for problem in self.problems}
-        missing = gate.compare(asked, set(self.executions), seen)
-        self.problems += [problem for problem in missing if problem.at not in unread]
+        seen = gate.check_pages(self.content, public, asked, set(self.executions), site_url)
+        self.problems += [problem for problem in seen if problem.at not in unread]
         self.problems += gate.duplicates(asked)
-        self.problems += page_extension.problems()
+        self.note_faults()
         if self.problems:
             raise BuildError(report(self.problems))
 
@@ -87,6 +110,12 @@ class Build:
             practice_zip.write(module, public)
         entries = [_entry(execution) for execution in self.executions.values()]
         (public / "executions.json").write_text(json.dumps(entries, indent=1) + "\n")
+
+
+def _forget() -> None:
+    """Read anew what is read once in a build: while pages are served, it may have changed."""
+    for read_once in (evidence.sources, drift.everything, drift.all_differences, drift.noted):
+        read_once.cache_clear()
 
 
 def report(problems: list[Problem]) -> str:

@@ -8,6 +8,7 @@ fence, which declares one outcome: it is a code block with a title, run by `muse
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,23 +16,22 @@ from distlab.spmd import Outcome, texts
 from press import scan
 from press.fences import Fence
 from press.project import CONTENT, COURSE
+from press.scan import Block, Scan
 
 FOLDER = COURSE / "museum"
+RUN = ("python", "bash")
 HEADING = re.compile(r"^## (?P<title>.+?) \{ #(?P<slug>[\w-]+) \}$", re.MULTILINE)
-TALLIED = re.compile(
-    r'^```(?P<language>python|bash) title="(?P<name>[^"]+)"\n(?P<code>.*?)^```$',
-    re.MULTILINE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
 class Exhibit:
     """One section of a wing.
 
-    page:   the page's file name
-    text:   its Markdown, from the heading to the next
-    broken: the fence that fails as it declares; None where the outcome varies
-    fixed:  the fence that shows the right behaviour
+    page:    the page's file name
+    text:    its Markdown, from the heading to the next
+    broken:  the fence that fails as it declares; None where the outcome varies
+    fixed:   the fence that shows the right behaviour
+    tallied: the programs whose outcome varies
     """
 
     slug: str
@@ -40,6 +40,7 @@ class Exhibit:
     text: str
     broken: Fence | None
     fixed: Fence | None
+    tallied: tuple[Block, ...] = ()
 
     @property
     def fences(self) -> tuple[Fence, ...]:
@@ -59,7 +60,8 @@ def exhibits() -> list[Exhibit]:
 
 def _of_page(path: Path) -> list[Exhibit]:
     text = path.read_text()
-    fences = {fence.id: fence for fence in scan.file(path, CONTENT).fences}
+    scanned = scan.file(path, CONTENT)
+    fences = {fence.id: fence for fence in scanned.fences}
     headings = list(HEADING.finditer(text))
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     return [
@@ -67,18 +69,23 @@ def _of_page(path: Path) -> list[Exhibit]:
             slug := heading["slug"],
             heading["title"],
             path.name,
-            text[heading.start() : end],
+            text[(begin := heading.start()) : end],
             fences.get(f"{slug}-broken"),
             fences.get(f"{slug}-fixed"),
+            tuple(block for block in _tallied(scanned) if f"\n{block.code}\n" in text[begin:end]),
         )
         for heading, end in zip(headings, ends, strict=True)
     ]
 
 
+def _tallied(scanned: Scan) -> Iterator[Block]:
+    return (block for block in scanned.blocks if block.title and block.language in RUN)
+
+
 def tallied() -> dict[str, tuple[str, str]]:
     """Return language and text of each program whose outcome varies, by its title."""
-    found = [match for path in wings() for match in TALLIED.finditer(path.read_text())]
-    return {match["name"]: (match["language"], match["code"]) for match in found}
+    blocks = [block for path in wings() for block in _tallied(scan.file(path, CONTENT))]
+    return {block.title: (block.language, f"{block.code}\n") for block in blocks}
 
 
 def shown_program(name: str) -> tuple[str, str]:

@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from press.fences import Fence
 from press.project import COURSE
+
+if TYPE_CHECKING:
+    from press.fences import Fence
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"
@@ -85,7 +88,8 @@ class Recording:
 def fence_item(fence: Fence) -> tuple[str, str]:
     """Return the name of a fence's item, which is its address in content/, and its program."""
     page = fence.at.removeprefix("content/").rpartition(":")[0]
-    told = {k: v for k, v in fence.program(fence.code).to_json().items() if k != "links"}
+    told = fence.program(fence.code).to_json()
+    del told["links"], told["watch"]  # of this machine
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 

@@ -147,8 +147,7 @@ def test_there_are_enough_exhibits_and_the_sixteen_are_among_them():
 def test_every_exhibit_has_what_it_must_show():
     """Either two fences, or a tallied program and what replaces the fix."""
     for exhibit in EXHIBITS:
-        tallied = museum.TALLIED.search(exhibit.text)
-        assert (exhibit.broken and exhibit.fixed) or tallied, exhibit.slug
+        assert (exhibit.broken and exhibit.fixed) or exhibit.tallied, exhibit.slug
     assert {e.slug for e in EXHIBITS if e.broken} == set(BROKEN)
     assert {e.slug for e in EXHIBITS if e.fixed} == set(FIXED)
 
@@ -165,7 +164,7 @@ def test_an_exhibit_has_all_its_parts(exhibit: Exhibit):
 @by_slug
 def test_a_program_fits_beside_its_output(exhibit: Exhibit):
     """A broken program has 15 lines at most; a fixed one may need one more to leave in order."""
-    shown = [match["code"] for match in museum.TALLIED.finditer(exhibit.text)]
+    shown = [block.code for block in exhibit.tallied]
     shown += [exhibit.broken.code] if exhibit.broken else []
     for code, most in [(code, 15) for code in shown] + [(f.code, 16) for f in exhibit.fences[1:]]:
         lines = code.rstrip().split("\n")

@@ -5,13 +5,13 @@ import tomllib
 
 import pytest
 
-from press import evidence, modules
+from press import evidence, modules, scan
 
 (MODULE,) = modules.everything()
 MUTATIONS = MODULE.load("mutations").MUTATIONS
 PAGE = MODULE.page
 TEXT = PAGE.read_text()
-FENCE = re.compile(r"^( *)(`{3,})(?P<info>[^\n]*)\n(?P<code>.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+SCAN = scan.text(TEXT, PAGE.name)
 MARK = re.compile(evidence.MARK)
 NUMBER = re.compile(r"\d")
 NO_CLAIM = re.compile(  # digits that assert nothing: code, math, addresses, sections, versions
@@ -70,22 +70,15 @@ def own_sources():
     return [source for name, source in evidence.sources().items() if name in names]
 
 
-def fences(text=TEXT):
-    """Return (header, code) of every fence of the page."""
-    return [(match["info"], match["code"]) for match in FENCE.finditer(text)]
-
-
-def executed(text=TEXT):
+def executed():
     """Return the code of the executed fences by their id."""
-    found = [(header, code) for header, code in fences(text) if 'exec="on"' in header]
-    return {re.search(r'\bid="([\w-]+)"', header)[1]: code for header, code in found}
+    return {fence.id: fence.code for fence in SCAN.fences}
 
 
 def prose(text=TEXT):
     """Return (line number, line) of what is neither front matter, nor fence, nor display math."""
     blank = lambda match: "\n" * match[0].count("\n")  # noqa: E731
-    text = re.sub(r"\A---\n.*?^---$", blank, text, flags=re.MULTILINE | re.DOTALL)
-    text = FENCE.sub(blank, text)
+    text = scan.text(text, PAGE.name).prose
     text = re.sub(r"^\$\$.*?^\$\$", blank, text, flags=re.MULTILINE | re.DOTALL)
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
@@ -154,7 +147,7 @@ def test_a_fence_leaves_its_group():
 
 
 def test_sections_stand_in_order():
-    numbered = re.findall(r"^## (26\.\d+) (.+?)(?: \{#.*)?$", FENCE.sub("", TEXT), re.MULTILINE)
+    numbered = re.findall(r"^## (26\.\d+) (.+?)(?: \{#.*)?$", SCAN.prose, re.MULTILINE)
 
     assert numbered == [(f"26.{n}", title) for n, title in enumerate(SECTIONS, 1)]
 
@@ -165,7 +158,7 @@ def test_a_correction_is_on_the_page(name):
 
 
 def test_enough_is_executed_on_real_ranks():
-    ranks = [int(n) for n in re.findall(r'exec="on"[^\n]*\branks="(\d+)"', TEXT)]
+    ranks = [fence.ranks for fence in SCAN.fences]
 
     assert len(executed()) >= 25
     assert sum(n >= 2 for n in ranks) >= 15

@@ -8,7 +8,7 @@ import re
 import pytest
 from markdown import Markdown
 
-from press import glossary, page_extension
+from press import glossary, page_extension, scan
 from tools import font
 
 EXTENSIONS = [
@@ -22,7 +22,6 @@ EXTENSIONS = [
     "press.page_extension",
 ]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
-FENCE = re.compile(r"^ *(`{3,}).*?^ *\1", re.DOTALL | re.MULTILINE)
 VARIANT = 0xFE00  # follows a calligraphic letter and has no shape of its own
 TERMS = """
 # Glossary
@@ -100,7 +99,7 @@ def test_the_shipped_font_has_every_character_of_the_courses_formulas():
     """A character from another font has other weight, and its brackets do not stretch."""
     known = font.characters(font.BLOCKS)
     for source in glossary.SOURCE.parent.rglob("*.md"):
-        page = convert(FENCE.sub("", source.read_text()))
+        page = convert(scan.file(source, source.parent).prose)
         for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
             text = re.sub(r"<[^>]*>|\s", "", formula)
             unknown = {c for c in html.unescape(text) if ord(c) not in known and ord(c) != VARIANT}

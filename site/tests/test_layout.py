@@ -52,6 +52,7 @@ def test_no_file_names_an_address_of_a_registry_or_a_path_of_one_machine():
         name
         for name in tracked()
         if not name.endswith((".woff2", ".png")) and name != "site/tests/test_layout.py"
+        and not (ROOT / name).is_symlink()
         and private.search((ROOT / name).read_text(errors="replace"))
     ]  # fmt: skip
 
@@ -93,16 +94,6 @@ def test_the_readme_names_every_session():
     text = (ROOT / "README.md").read_text()
 
     assert [name for name in sessions if f"`nox -s {name}" not in text] == []
-
-
-def test_every_module_has_its_page_lab_and_test():
-    code = ROOT / "content/courses/pytorch/code"
-    stems = {path.stem for path in code.glob("[0-9]*.py")}
-
-    assert stems
-    for stem in stems:
-        assert (code.parent / f"{stem}.md").exists()
-        assert (ROOT / f"site/test_pytorch_{stem}.py").exists()
 
 
 def test_a_module_of_the_library_imports_no_torch_by_itself():

@@ -45,6 +45,7 @@ def with_course(folder: Path) -> Site:
         source = ROOT / "content/courses/pytorch" / name
         if source.exists():
             shutil.copytree(source, folder / "content/courses/pytorch" / name)
+    site.add_modules()
     return site
 
 

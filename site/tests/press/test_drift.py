@@ -16,6 +16,7 @@ from press import scan
 from press.drift import changes, page, recordings
 from press.drift.changes import CHANGES, Change
 from press.drift.recordings import DECLARED, Recording, Seen, Showing
+from press.project import pinned_torch
 from record import drift
 from tools.site_copy import ROOT
 
@@ -183,7 +184,7 @@ def test_another_outcome_is_not_explained_by_a_rule():
 def test_the_pinned_version_and_at_least_two_later_ones_are_recorded():
     versions = [one.version for one in RECORDED]
 
-    assert versions[0] == drift.pinned_version()
+    assert versions[0] == pinned_torch()
     assert len(versions) >= 3
 
 
@@ -192,6 +193,13 @@ def test_every_version_holds_every_item(one):
     missing = RECORDED[0].items.keys() ^ one.items.keys()
 
     assert missing == set(), f"record it again: nox -s drift -- {one.version}"
+
+
+def test_what_there_is_to_run_has_the_recorded_names():
+    """Fences, races, labs and exercises of all modules; a name that changes would lose its past."""
+    names = [item.name for item in drift.items(drift.Servers(None, None))]
+
+    assert sorted(names) == sorted(RECORDED[0].items)
 
 
 def test_under_the_pinned_version_everything_is_as_declared():

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,15 @@ import yaml
 
 from press import evidence
 from press.project import COURSE
-from record import engines, engines_world, hosts, launching
+from record import engines, engines_world, hosts, scenario
 from record.engines_scenarios import SCENARIOS
-from record.hosts import FILES, Ran, Scenario, Start
+from record.scenario import Scenario, Start
 from tools.watch import eventually, processes_with
 
-FOLDER = FILES / "engines"
-PAGE = FILES / "engines.md"
+FOLDER = COURSE / "engines"
+PAGE = COURSE / "engines.md"
 INCLUDED = re.compile(r"--8<-- \"content/courses/pytorch/engines/([\w.]+)(?::([\w-]+))?\"")
-RECORDED = launching.recorded(engines.RECORDING)
+RECORDED = engines.RECORDING.sections()
 SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.name != "recording.txt")
 
 
@@ -150,45 +149,7 @@ def test_folders_of_a_world_are_shown_as_the_home_folder():
     assert engines.shorten("see /dev/shm/nodeA/job-1.out") == "see ~/job-1.out"
 
 
-# ---- What cannot be recorded ---------------------------------------------------------------------
-
-
-def test_an_unknown_scenario_is_refused_with_the_known_ones(capsys):
-    assert launching.main(["nowhere"], engines.RECORDING) == 2
-    assert "'nowhere' is no scenario; known are slurm-cluster" in capsys.readouterr().err
-
-
-def test_what_cannot_be_played_is_said_and_keeps_its_section(tmp_path, capsys):
-    def why_not(one: Scenario) -> str:
-        return "ray is not installed"
-
-    file = tmp_path / "recording.txt"
-    recording = replace(engines.RECORDING, file=file, why_not=why_not)
-    launching.write({"ray-lab": "old"}, recording)
-
-    assert launching.main(["ray-lab"], recording) == 0
-    assert "ray-lab SKIPPED: ray is not installed" in capsys.readouterr().err
-    assert launching.recorded(recording) == {"ray-lab": "old"}
-
-
-def test_a_run_that_does_not_do_what_it_says_is_not_recorded(tmp_path):
-    def play(one: Scenario) -> list[Ran]:
-        starts = [step for step in one.steps if isinstance(step, Start)]
-        return [Ran(step, "nothing useful", step.exit, 0.0, 1.0) for step in starts]
-
-    recording = replace(engines.RECORDING, file=tmp_path / "recording.txt", play=play)
-
-    assert "no line matches" in launching.record(["slurm-srun"], recording)[0]
-    assert launching.recorded(recording) == {}
-
-
-def test_slurm_asks_for_root_and_for_what_is_missing(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "needs root" in engines_world.why_no_slurm.__wrapped__()
-
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(engines_world.shutil, "which", lambda name: name != "slurmd")
-    assert "slurmd is not installed" in engines_world.why_no_slurm.__wrapped__()
+# ---- The worlds ----------------------------------------------------------------------------------
 
 
 def test_the_world_of_slurm_has_no_user_namespace_and_every_folder_of_its_own():
@@ -263,7 +224,7 @@ def test_the_variables_that_were_run_are_those_of_the_manifest():
 
 def playable(name: str) -> Scenario:
     """Return a scenario; skip, aloud, where it cannot be played."""
-    if reason := engines.why_not(SCENARIOS[name]):
+    if reason := engines.lacking([name]):
         pytest.skip(f"{name} cannot be played here: {reason}")
     return SCENARIOS[name]
 
@@ -273,7 +234,7 @@ def playable(name: str) -> Scenario:
 def test_the_scenario_does_what_it_says(name):
     log = engines_world.play(playable(name))
 
-    assert hosts.faults(SCENARIOS[name], log) == []
+    assert scenario.faults(SCENARIOS[name], log) == []
 
 
 def traces() -> dict[str, list[str]]:

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from tools.site_copy import ROOT, Site, differences, files
-from tools.watch import eventually, processes_with
+from tools.watch import HANG, eventually, processes_with
 
 PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", "courses/pytorch/26_ddp_gloo.md")
 SLOW = """# A page
 
-```python exec="on" ranks="2"
+```python exec="on" ranks="2" timeout="600"
 import subprocess, time
 subprocess.Popen(["sleep", "{mark}"], start_new_session=True)
-time.sleep(50)
+time.sleep(5000)
 ```
 
-```bash exec="on"
-python -c "import time; time.sleep(50)" & sleep {mark}
+```bash exec="on" timeout="600"
+python -c "import time; time.sleep(5000)" & sleep {mark}
 ```
 """
 
@@ -66,9 +66,9 @@ def test_an_interrupted_build_leaves_no_process_and_no_file(copy_of_site, tmp_pa
     temp.mkdir()
     copy_of_site.write(SLOW.replace("{mark}", mark))
     build = copy_of_site.start("-q", TMPDIR=str(temp))
-    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, 30)
+    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, HANG)
     build.send_signal(signum)
-    build.communicate(timeout=10)
+    build.communicate(timeout=HANG)
 
     assert eventually(lambda: not processes_with(str(temp)))
     assert eventually(lambda: not processes_with(f"sleep\0{mark}"))
@@ -88,9 +88,9 @@ def test_a_build_ends_with_the_nox_that_started_it(copy_of_site, tmp_path):
     started = subprocess.Popen(
         [sys.executable, "-c", nox], cwd=copy_of_site.folder, env=os.environ | {"TMPDIR": str(temp)}
     )
-    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, 30)
+    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, HANG)
     started.kill()
-    started.wait(10)
+    started.wait(HANG)
 
     assert eventually(lambda: not processes_with(str(temp)))
     assert eventually(lambda: not processes_with(f"sleep\0{mark}"))
@@ -113,7 +113,7 @@ def test_two_builds_side_by_side_do_not_disturb_each_other(tmp_path):
         sites[-1].write(f"# A page\n\n{page}")
         builds.append(sites[-1].start("-q"))
     for build in builds:
-        said, _ = build.communicate(timeout=120)
+        said, _ = build.communicate(timeout=HANG)
         assert build.returncode == 0, said
     pages = [(site.folder / "public/index.html").read_text() for site in sites]
 

@@ -21,7 +21,7 @@ from record import engines, engines_manifest, engines_world, hosts, scenario
 from record.engines_manifest import MANIFEST
 from record.engines_scenarios import SCENARIOS
 from record.scenario import Scenario, Start
-from tools.watch import eventually, processes_with
+from tools.watch import HANG, eventually, processes_with
 
 FOLDER = COURSE / "engines"
 PAGE = COURSE / "engines.md"
@@ -279,7 +279,7 @@ def test_nothing_is_left_after_sigkill_of_the_recorder(name, there, tmp_path):
         env=os.environ | {"DISTLAB_HOSTS": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
     )
-    started = eventually(lambda: any(c.startswith(there) for c in processes_with(mark)), 180)
+    started = eventually(lambda: any(c.startswith(there) for c in processes_with(mark)), HANG)
     alive = processes_with(mark)
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()

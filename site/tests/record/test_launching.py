@@ -18,7 +18,7 @@ from press.project import COURSE
 from record import hosts, launching, scenario
 from record.launching_scenarios import SCENARIOS
 from record.scenario import Admin, Done, Finish, Ran, Scenario, Start
-from tools.watch import eventually, processes_with
+from tools.watch import HANG, eventually, processes_with
 
 PAGE = COURSE / "launching.md"
 INCLUDED = re.compile(r"--8<-- \"content/courses/pytorch/launching/recording\.txt:([\w-]+)\"")
@@ -199,7 +199,7 @@ def test_nothing_is_left_after_sigkill_of_the_recorder(two_hosts, tmp_path):
         stdout=subprocess.DEVNULL,
     )
     started = eventually(
-        lambda: any("torchrun" in c and "sh -c" not in c for c in processes_with(mark)), 90
+        lambda: any("torchrun" in c and "sh -c" not in c for c in processes_with(mark)), HANG
     )
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()

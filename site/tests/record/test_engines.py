@@ -112,7 +112,10 @@ def test_the_cluster_is_made_of_the_two_hosts():
 
 
 def test_all_scripts_for_slurm_end_all_ranks_when_one_fails_and_have_a_time_limit():
-    for path in FOLDER.glob("*.sbatch"):
+    scripts = list(FOLDER.glob("*.sbatch"))
+
+    assert scripts
+    for path in scripts:
         assert "--kill-on-bad-exit=1" in path.read_text()
         assert "#SBATCH --time=" in path.read_text()
 

@@ -81,7 +81,7 @@ def test_a_resumed_run_ends_where_one_without_a_break_does():
         for name in ("cable-fixed", "cable-short", "restart", "restart-static")
     ]
 
-    assert ends[0]
+    assert all(ends)
     assert len(set.union(*ends)) == 1
 
 

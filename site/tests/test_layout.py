@@ -69,6 +69,7 @@ def test_every_requirement_is_locked():
     }
 
     assert "torch==2.8.0" in (ROOT / "constraints.txt").read_text()
+    assert {"torch", "mkdocs", "pytest"} <= wanted
     assert wanted - locked == set()
 
 

@@ -13,6 +13,7 @@ from distlab.spmd import Program
 from press import downloads, executor, scan
 from press.fences import judge
 from tools.site_copy import ROOT
+from tools.watch import HANG
 
 LAB = ROOT / "content/courses/pytorch/code/26_ddp_gloo.py"
 PAGE = ROOT / "content/courses/pytorch/26_ddp_gloo.md"
@@ -41,7 +42,7 @@ def unzipped(tmp_path_factory):
 def started(launcher, folder, *command):
     """Run a Python command where a reader unpacked it, without our PYTHONPATH."""
     script = f"cd {folder}; unset PYTHONPATH; exec {shlex.join([sys.executable, *command])}"
-    program = Program(script, shell="bash", timeout=120)  # noqa: S604
+    program = Program(script, shell="bash", timeout=HANG)  # noqa: S604
     return launcher.run(program).ranks[0]
 
 

@@ -308,26 +308,36 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     }
 
 
+@functools.cache
+def notes():
+    """Return the notes that there are, by the fence's name."""
+    noted = {name: page.note(fence) for name, fence in fences_by_name().items()}
+    return {name: note for name, note in noted.items() if note}
+
+
 def test_a_note_names_the_versions_that_differ_and_no_other():
-    for name, fence in fences_by_name().items():
-        if note := page.note(fence):
-            versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
-            assert f">Differs in torch {versions}: <" in note
+    assert notes()
+    for name, note in notes().items():
+        versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
+        assert f">Differs in torch {versions}: <" in note
 
 
 def test_a_note_leads_to_a_section_that_exists():
-    for name, fence in fences_by_name().items():
-        for address, anchor in re.findall(r'href="([^"#]+)#([\w-]+)"', page.note(fence)):
+    for name, note in notes().items():
+        links = re.findall(r'href="([^"#]+)#([\w-]+)"', note)
+        assert links, name
+        for address, anchor in links:
             target = (ROOT / "content" / name.partition("#")[0]).parent / address
             assert target.resolve() == PAGE.with_suffix(".html")
             assert anchor in HEADINGS.values()
 
 
 def test_a_fence_that_was_changed_since_has_no_note():
-    for name, fence in fences_by_name().items():
-        if page.note(fence):
-            edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
-            assert page.note(edited) == "", name
+    assert notes()
+    for name in notes():
+        fence = fences_by_name()[name]
+        edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
+        assert page.note(edited) == "", name
 
 
 # ---- The command ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from press.project import COURSE
 from record import engines, engines_world, hosts, scenario
 from record.engines_scenarios import SCENARIOS
 from record.scenario import Scenario, Start
-from tools.watch import eventually, processes_with
+from tools.watch import HANG, eventually, processes_with
 
 FOLDER = COURSE / "engines"
 PAGE = COURSE / "engines.md"
@@ -110,7 +110,10 @@ def test_the_cluster_is_made_of_the_two_hosts():
 
 
 def test_all_scripts_for_slurm_end_all_ranks_when_one_fails_and_have_a_time_limit():
-    for path in FOLDER.glob("*.sbatch"):
+    scripts = list(FOLDER.glob("*.sbatch"))
+
+    assert scripts
+    for path in scripts:
         assert "--kill-on-bad-exit=1" in path.read_text()
         assert "#SBATCH --time=" in path.read_text()
 
@@ -258,7 +261,7 @@ def test_nothing_is_left_after_sigkill_of_the_recorder(name, there, tmp_path):
         env=os.environ | {"DISTLAB_HOSTS": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
     )
-    started = eventually(lambda: any(c.startswith(there) for c in processes_with(mark)), 180)
+    started = eventually(lambda: any(c.startswith(there) for c in processes_with(mark)), HANG)
     alive = processes_with(mark)
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
@@ -16,8 +17,18 @@ nox.options.sessions = ["docs", "tests"]
 PYTHONPATH = os.pathsep.join(str(Path(folder).resolve()) for folder in ("code", "site"))
 
 
+def look_for(session: nox.Session, *needs: str, optional: bool = False) -> None:
+    """End, or skip, in a sentence if this machine lacks what is needed and cannot be installed."""
+    command = [sys.executable, "-I", "site/tools/needs.py", *needs]
+    looked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if looked.returncode:
+        (session.skip if optional else session.error)(looked.stdout.strip())
+
+
 def prepare(session: nox.Session, environment: str) -> dict[str, str | None]:
     """Install an environment at the locked versions; return the variables its commands need."""
+    if environment != "lint":
+        look_for(session, "build")
     session.install("-r", f"requirements/{environment}.txt", "-c", "constraints.txt")
     return variables()
 
@@ -64,10 +75,8 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """Open every page of public/ in Chromium: search, keyboard, axe, widths (builds it first)."""
+    look_for(session, "browser")
     env = prepare(session, "browser") | {"BROWSER_REQUIRED": "1"}
-    if not shutil.which("chromium") and shutil.which("apt-get") and os.geteuid() == 0:
-        session.run("apt-get", "-qq", "update", external=True)
-        session.run("apt-get", "-qq", "install", "--yes", "chromium", external=True)
     session.run("mkdocs", "build", "--quiet", env=env)
     session.run("pytest", "-m", "browser", "-n", "2", *session.posargs, env=env)
 
@@ -99,6 +108,7 @@ def mutate(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """Repeat lab, cold build and exercise checks under kills and load (-- --rounds 50 --seed 1)."""
+    look_for(session, "soak")
     env = prepare(session, "tests")
     out = session.create_tmp()
     env["TMPDIR"] = None  # that folder's path is too long for a fork server's socket
@@ -116,6 +126,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def hosts(session: nox.Session) -> None:
     """Record the page Launching again on two hosts of namespaces (-- NAME ...), then its tests."""
+    look_for(session, "hosts")
     env = prepare(session, "tests")
     session.run("python", "-m", "record.launching", *session.posargs, env=env)
     if not session.posargs:
@@ -130,13 +141,26 @@ def drift(session: nox.Session) -> None:
         session.error(f"{bad[0]!r} is no version of torch; write it in full, as 2.13.0")
     if not versions:
         session.error("name the versions of torch to record, as: nox -s drift -- 2.13.0 2.14.1")
-    missing = [version for version in versions if not record_version(session, version)]
-    if missing:
-        session.warn(f"skipped, because it cannot be installed here: torch {', '.join(missing)}")
+    look_for(session, "drift")
+    session.virtualenv.create()
+    installable = [version for version in versions if can_install(session, version)]
+    if missing := [version for version in versions if version not in installable]:
+        session.warn(f"skipped, because the package index has none: torch {', '.join(missing)}")
+    for version in installable:
+        record_version(session, version)
 
 
-def record_version(session: nox.Session, version: str) -> bool:
-    """Record one version in an environment of its own; False if it cannot be installed."""
+def can_install(session: nox.Session, version: str) -> bool:
+    """Tell whether the package index has a version, and what it asks for, for this Python."""
+    try:
+        session.install("--dry-run", "--quiet", f"torch=={version}")
+    except nox.command.CommandFailed:
+        return False
+    return True
+
+
+def record_version(session: nox.Session, version: str) -> None:
+    """Record one version in an environment of its own."""
     session.virtualenv.create()  # made anew, so nothing of another version stays
     locked = Path("constraints.txt").read_text().splitlines()
     # Not in create_tmp(): that would be TMPDIR as well, too long a path for a fork server's socket.
@@ -145,29 +169,24 @@ def record_version(session: nox.Session, version: str) -> bool:
     others = [line for line in locked if not re.match("torch|triton|nvidia-", line)]
     constraints.write_text("\n".join(others))
     session.log(f"installing torch {version}, which takes up to 7 GB and some minutes")
-    try:
-        session.install(f"torch=={version}", "numpy", "rich", "-c", str(constraints))
-    except nox.command.CommandFailed:
-        return False
+    session.install(f"torch=={version}", "numpy", "rich", "-c", str(constraints))
     fresh = ["--fresh"] if "--fresh" in session.posargs else []
     session.run("python", "-m", "record.drift", *fresh, env=variables())
-    return True
+
+
+ENGINES = ("slurm", "ray", "kubernetes")
+"""With what the names of the page's scenarios begin, and of what each kind needs."""
 
 
 @nox.session
 def engines(session: nox.Session) -> None:
     """Record the page on engines again: submit to Slurm and Ray (-- NAME ...), then its tests."""
+    asked = {name.partition("-")[0] for name in session.posargs} & set(ENGINES)
+    look_for(session, *(asked or ENGINES), optional=True)
     try:
         env = prepare(session, "engines")
     except nox.command.CommandFailed:
-        session.skip("Ray or py-spy cannot be installed here")
-    # Where systemd runs, Debian starts the daemons of what it installs: there, install by hand.
-    may = os.geteuid() == 0 and not Path("/run/systemd/system").exists()
-    if may and shutil.which("apt-get") and not shutil.which("slurmctld"):
-        slurm = ("slurmctld", "slurmd", "slurm-client", "munge")
-        words = ("-qq", "install", "--yes", "--no-install-recommends")
-        for command in (("-qq", "update"), (*words, *slurm)):  # 100: it cannot; said below
-            session.run("apt-get", *command, external=True, success_codes=[0, 100])
+        session.skip("Ray or py-spy cannot be installed here: is the package index within reach?")
     # In the worlds nothing writes bytecode, and without it each start of Ray compiles for minutes.
     session.run("python", "-c", "import torch._dynamo, ray.train.torch", env=env)
     session.run("python", "-m", "record.engines", *session.posargs, env=env)

@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
         "Python does not find press, which is in code/: run `nox -s docs`, or set PYTHONPATH=code"
     ) from None
 from distlab.spmd import processes
-from press import executor
+from press import executor, nav
 
 ROOT = Path(__file__).parents[1]
 WATCHED = ("code/distlab", "site/modules", "site/sources", "site/theme")
@@ -84,6 +84,7 @@ def on_config(config):
         mkdocs.setLevel(min(mkdocs.level, logging.WARNING))
     session.draft = Draft(Path(config.site_dir))
     config.site_dir = str(session.draft.folder)
+    config.nav = nav.expanded(config.nav or [], build.content) or None
     # In place: markdown-exec has kept this very list for the text that fences print.
     config.markdown_extensions += [e for e in EXTENSIONS if e not in config.markdown_extensions]
     if log.isEnabledFor(logging.INFO):

@@ -8,7 +8,7 @@ import json
 import platform
 from pathlib import Path
 
-from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan
+from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan, snippets
 from press.drift import page as drift
 from press.drift import recordings
 from press.executor import Execution, Executor
@@ -45,7 +45,7 @@ class Build:
         """
         _forget(_stamp())
         asked = scan.folder(self.content)
-        known = [*asked.problems, *gate.duplicates(asked.fences)]
+        known = [*asked.problems, *gate.duplicates(asked.fences), *self._holes()]
         for file, page in scan.pages(self.content).items():
             known += evidence.faults(page, file)
         if known:
@@ -54,6 +54,14 @@ class Build:
         self.executor.prefetch(asked.fences)
         self.formatter.register()
         page_extension.problems()
+
+    def _holes(self) -> list[Problem]:
+        """Return what modules lack without which there is no page to build."""
+        return [
+            Problem(f"{modules.FOLDER}/{module.stem}", sentence)
+            for module in modules.everything(self.root)
+            for sentence in modules.unbuildable(module)
+        ]
 
     def read(self, markdown: str, source: str, path: str) -> str:
         """Note what a page asks for; return its Markdown, in which each fence knows its place.
@@ -66,7 +74,7 @@ class Build:
         page = scan.page(markdown, f"content/{path}", offset if source.endswith(markdown) else 0)
         self.problems += page.problems
         self.asked.update((fence.at, fence) for fence in page.fences)
-        return page.markdown
+        return snippets.expanded(page.markdown, self.root)
 
     def of_page(self, path: str) -> dict[str, Execution]:
         """Return what was executed of a page, by place."""

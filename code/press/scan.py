@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from press import snippets
 from press.fences import Fence, FenceError, Problem, read_header
 
 OPENING = re.compile(
@@ -173,7 +174,7 @@ def file(path: Path, content: Path) -> Scan:
 
 def pages(content: Path) -> dict[str, Scan]:
     """Scan every page of a folder, by its name in reports."""
-    paths = sorted(content.rglob("*.md"))
+    paths = sorted(path for path in content.rglob("*.md") if not snippets.is_part(path))
     return {path.relative_to(content.parent).as_posix(): file(path, content) for path in paths}
 
 

@@ -3,8 +3,8 @@
     python -m record.engines [NAME ...]     # scenarios of engines_scenarios.py; all without a name
 
 Slurm needs root and Debian's packages slurmctld, slurmd, slurm-client and munge; Ray needs Linux
-that lets users make namespaces. What cannot be played here is said and keeps its old sections. The
-recording is content/courses/pytorch/engines/recording.txt; hosts.py tells how it is made.
+that lets users make namespaces. The recording is
+content/courses/pytorch/engines/recording.txt; recording.py tells when it is replaced.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import subprocess
+from collections.abc import Iterable
 
 from distlab.spmd import texts
-from record import engines_world, hosts, launching
+from press.project import COURSE
+from record import engines_world, launching, recording
 from record.engines_scenarios import SCENARIOS
-from record.hosts import FILES, Done, Ran, Scenario
+from record.recording import Recording
+from record.scenario import Done, Ran, Scenario, checked
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PREFIX = re.compile(r"^(?:\(\w+\) |\d+: )")
@@ -75,7 +78,7 @@ def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
     parts = ["```text\n" + "\n".join(done) + "\n```"] if done else []
     parts += [block(entry, log[0].began) for entry in log if isinstance(entry, Ran)]
     cores = "cores" if engines_world.is_ray(scenario) else "cores for both hosts"
-    note = launching.where(engine(scenario), cores)
+    note = recording.where(engine(scenario), cores)
     return {scenario.name: "\n\n".join([*parts, f"*{note}*"])}
 
 
@@ -91,18 +94,18 @@ def engine(scenario: Scenario) -> str:
     return ""
 
 
-def why_not(scenario: Scenario) -> str:
-    """Return why a scenario cannot be played here; "" if it can."""
-    if engines_world.is_slurm(scenario):
-        return engines_world.why_no_slurm()
-    if engines_world.is_ray(scenario):
-        return engines_world.why_no_ray()
-    return hosts.why_not()
+def play(name: str) -> dict[str, str]:
+    """Play a scenario; return its section. Raises RuntimeError if it does not do what it says."""
+    return sections(SCENARIOS[name], checked(SCENARIOS[name], engines_world.play(SCENARIOS[name])))
 
 
-RECORDING = launching.Recording(
-    SCENARIOS, why_not, engines_world.play, sections, FILES / "engines/recording.txt"
-)
+def lacking(names: Iterable[str]) -> str:
+    """Return what these scenarios need and this machine lacks, a sentence; "" if nothing."""
+    lacks = (engines_world.lacking(SCENARIOS[name]) for name in names)
+    return next(filter(None, lacks), "")
+
+
+RECORDING = Recording(COURSE / "engines/recording.txt", SCENARIOS, play, lacking)
 
 if __name__ == "__main__":
-    launching.command(RECORDING)
+    recording.command(RECORDING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from record.engines_world import UP
-from record.hosts import Admin, Finish, Pause, Scenario, Start, Step, Until
+from record.scenario import Admin, Finish, Pause, Start, Step, Until, scenario
 
 LAB = "26_ddp_gloo.py --torchrun"
 JOBS = 'squeue --format="%i %j %T %M %R"'
@@ -36,12 +36,6 @@ def sbatch(program: str) -> str:
 def ray(program: str, *says: str, before: str = "", exit: int | None = 0) -> Start:  # noqa: A002
     """Start a program under Ray."""
     return Start("laptop", f"{before} python ray_ranks.py {program}".strip(), says, exit)
-
-
-def scenario(name: str, *steps: Step | list[Step]) -> Scenario:
-    """Make a scenario of steps and lists of steps."""
-    flat = [s for part in steps for s in (part if isinstance(part, list) else [part])]
-    return Scenario(name, tuple(flat))
 
 
 STANDS = [

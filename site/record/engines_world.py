@@ -11,16 +11,19 @@ the right of root. Ray's does not.
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib.metadata
 import os
 import shutil
 from pathlib import Path
 
+from press.project import COURSE
 from record import hosts
-from record.hosts import FILES, HOSTS, NAMES, NAMESPACES, Admin, Host, Machine, Scenario, run
+from record.hosts import HOSTS, NAMES, NAMESPACES, Host, Machine, run
+from record.scenario import Admin, Done, Ran, Scenario, unpack
+from tools import needs
 
 SCRIPTS = {".conf", ".py", ".sbatch", ".sh"}
-SHOWN = sorted(path for path in (FILES / "engines").iterdir() if path.suffix in SCRIPTS)
+SHOWN = sorted(path for path in (COURSE / "engines").iterdir() if path.suffix in SCRIPTS)
 PROGRAMS = ("code/26_ddp_gloo.py", *(f"engines/{path.name}" for path in SHOWN))
 AS_ROOT = [word for word in NAMESPACES if word not in {"--user", "--map-root-user"}] + ["--ipc"]
 PRIVATE = ("/run", "/var/log", "/var/spool", "/var/lib/munge", "/etc/slurm", "/etc/munge")
@@ -45,34 +48,33 @@ def is_ray(scenario: Scenario) -> bool:
     return scenario.name.startswith("ray-")
 
 
-def play(scenario: Scenario, deadline: float = DEADLINE) -> list[hosts.Ran | hosts.Done]:
+def play(scenario: Scenario, deadline: float = DEADLINE) -> list[Ran | Done]:
     """Play a scenario; see hosts.play."""
     namespaces = AS_ROOT if is_slurm(scenario) else NAMESPACES
     return hosts.play(scenario, deadline, __name__, namespaces)
 
 
-@functools.cache
-def why_no_slurm() -> str:
-    """Return why no cluster can be made here; "" if one can."""
-    if os.geteuid() != 0:
-        return "slurmd starts jobs of other users, so it needs root"
-    needed = (*hosts.NEEDED, "slurmctld", "slurmd", "srun", "munged", "py-spy")
-    if missing := [name for name in needed if not shutil.which(name)]:
-        return f"{missing[0]} is not installed"
-    return _empty("slurm-empty")
+def lacking(scenario: Scenario) -> str:
+    """Return what this machine lacks to play a scenario, and how to get it; "" if nothing."""
+    engine = scenario.name.partition("-")[0]
+    return needs.lacking(engine) or no_package(engine) or no_world(engine)
+
+
+def no_package(engine: str) -> str:
+    """Return which Python package is not installed; "" if all are."""
+    packages = {"slurm": "py-spy", "ray": "ray"}
+    if engine in packages and not any(importlib.metadata.distributions(name=packages[engine])):
+        return f"{packages[engine]} is not installed: `nox -s engines` installs it"
+    return ""
 
 
 @functools.cache
-def why_no_ray() -> str:
-    """Return why Ray cannot be started here; "" if it can."""
-    if importlib.util.find_spec("ray") is None:
-        return "ray is not installed"
-    return hosts.why_not()
-
-
-def _empty(name: str) -> str:
+def no_world(engine: str) -> str:
+    """Return why no world without commands can be made for an engine; "" if one can."""
+    if engine != "slurm":
+        return hosts.no_world()
     try:
-        play(Scenario(name, ()), deadline=30)
+        play(Scenario("slurm-empty", ()), deadline=60)
     except RuntimeError as error:
         return " ".join(str(error).split())
     return ""
@@ -95,7 +97,7 @@ def be_init() -> None:
 
 def inside(packed: str) -> None:
     """Be PID 1 of a world: start what the scenario needs, play it, print the log as JSON, end."""
-    scenario = hosts.unpack(packed)
+    scenario = unpack(packed)
     if not scenario.name.endswith("no-init"):
         be_init()
     hosts.end_with_caller(DEADLINE + 10)
@@ -123,7 +125,7 @@ def prepare_cluster() -> None:
     key = Path("/etc/munge/munge.key")
     key.touch(0o400)
     key.write_bytes(os.urandom(128))
-    shutil.copy(FILES / "engines/slurm.conf", "/etc/slurm")
+    shutil.copy(COURSE / "engines/slurm.conf", "/etc/slurm")
 
 
 def start_cluster(machines: list[Machine]) -> None:

@@ -6,7 +6,7 @@ outside, so nothing can be left behind: when PID 1 ends the kernel kills all pro
 and with the last one its interfaces, rules and files (a private /dev/shm) are gone. PID 1 ends when
 its stdin does, which the caller holds: so a caller that is killed takes the world with it.
 
-No right of root is used: where the kernel lets users make namespaces, `why_not()` is "".
+No right of root is used: the kernel must let users make namespaces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import select
 import shutil
 import subprocess
@@ -27,13 +26,25 @@ from pathlib import Path
 
 from distlab.spmd import processes
 from press.project import COURSE
+from record.scenario import (
+    Admin,
+    Done,
+    Finish,
+    Pause,
+    Ran,
+    Scenario,
+    Start,
+    Step,
+    Until,
+    pack,
+    unpack,
+)
+from tools import needs
 from tools.watch import eventually
 
 DISK = Path("/dev/shm")  # noqa: S108, in a world it is a file system of its own
-FILES = COURSE
 PROGRAMS = ("code/26_ddp_gloo.py", "launching/train.py", "launching/environment.py")
 NAMESPACES = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
-NEEDED = ("unshare", "nsenter", "ip")
 INSIDE = "import sys, {0}; {0}.inside(sys.argv[1])"
 DEADLINE = 240  # seconds that a scenario may take; the longest needs about 100
 
@@ -49,96 +60,6 @@ class Host:
 
 HOSTS = (Host("nodeA", "10.66.0.1", "eth0"), Host("nodeB", "10.66.0.2", "enp1s0"))
 NAMES = "127.0.0.1 localhost\n" + "".join(f"{host.address} {host.name}\n" for host in HOSTS)
-
-
-@dataclass(frozen=True)
-class Start:
-    """Start a command on a host.
-
-    says: patterns that its output must have
-    exit: its exit status, or None if it must still run when the scenario stops waiting for it
-    """
-
-    host: str
-    command: str
-    says: tuple[str, ...] = ()
-    exit: int | None = 0
-
-
-@dataclass(frozen=True)
-class Admin:
-    """Do what an administrator does on a host: pull the cable, set a firewall rule."""
-
-    host: str
-    command: str
-
-
-@dataclass(frozen=True)
-class Until:
-    """Wait until the last command of a host has printed a text or ended, at most so long."""
-
-    host: str
-    text: str
-    seconds: float = 60
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Wait."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Finish:
-    """Wait until all commands have ended, at most so many seconds; then end them."""
-
-    seconds: float = 90
-
-
-Step = Start | Admin | Until | Pause | Finish
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What happens on the two hosts; `names`: whether they know each other's (and their own)."""
-
-    name: str
-    steps: tuple[Step, ...]
-    names: bool = True
-
-
-def pack(scenario: Scenario) -> str:
-    """Return a scenario as JSON."""
-    steps = [[type(step).__name__, asdict(step)] for step in scenario.steps]
-    return json.dumps({"name": scenario.name, "names": scenario.names, "steps": steps})
-
-
-def unpack(text: str) -> Scenario:
-    """Return the scenario that was packed."""
-    data = json.loads(text)
-    kinds = {kind.__name__: kind for kind in (Start, Admin, Until, Pause, Finish)}
-    steps = [kinds[kind](**values) for kind, values in data["steps"]]
-    return Scenario(data["name"], tuple(steps), data["names"])
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What came of a Start: `exit` is None if it had to be ended; `began` and `seconds` in s."""
-
-    step: Start
-    output: str
-    exit: int | None
-    began: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Done:
-    """An Admin step, and when it was done."""
-
-    step: Admin
-    began: float
 
 
 # ---- Outside -------------------------------------------------------------------------------------
@@ -197,33 +118,19 @@ def _read(entry: dict) -> Ran | Done:
     return Ran(Start(**step | {"says": tuple(step["says"])}), **entry)
 
 
+def lacking() -> str:
+    """Return what this machine lacks for two hosts, and how to get it; "" if nothing."""
+    return needs.lacking("hosts") or no_world()
+
+
 @functools.cache
-def why_not() -> str:
-    """Return why no world can be made here; "" if one can."""
-    if missing := [name for name in NEEDED if not shutil.which(name)]:
-        return f"{', '.join(missing)} is not installed; install util-linux and iproute2"
+def no_world() -> str:
+    """Return why no empty world can be made here; "" if one can."""
     try:
         play(Scenario("empty", ()), deadline=30)
     except RuntimeError as error:
         return " ".join(str(error).split())
     return ""
-
-
-def faults(scenario: Scenario, log: list[Ran | Done]) -> list[str]:
-    """Return where what came of a scenario differs from what it says must come of it."""
-    found = []
-    for ran in (entry for entry in log if isinstance(entry, Ran)):
-        where = f"{scenario.name}, {ran.step.host}"
-        if ran.exit != ran.step.exit:
-            found.append(f"{where}: exit status {ran.exit}, not {ran.step.exit}")
-        found += [
-            f"{where}: no line matches {text!r}"
-            for text in ran.step.says
-            if not re.search(text, ran.output, re.MULTILINE)
-        ]
-    if len(log) != sum(isinstance(step, Start | Admin) for step in scenario.steps):
-        found.append(f"{scenario.name}: {len(log)} entries do not match its steps")
-    return found
 
 
 # ---- Inside: this process is PID 1 of the world --------------------------------------------------
@@ -254,7 +161,7 @@ class Machine:
         self.disk = DISK / host.name
         self.disk.mkdir()
         for program in programs:
-            shutil.copy(FILES / program, self.disk)
+            shutil.copy(COURSE / program, self.disk)
         setup = f"echo {host.name} >/proc/sys/kernel/hostname; ip link set lo up; echo up; exec cat"
         self.init = subprocess.Popen(
             ["unshare", "--net", "--uts", "sh", "-ec", setup],

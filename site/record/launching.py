@@ -2,38 +2,26 @@
 
     python -m record.launching [NAME ...]     # of launching_scenarios.py; all without a name
 
-Needs Linux that lets users make namespaces, and nft; no right of root. Where no two hosts can be
-made, all is skipped, which is said, and keeps its old sections. The recording is
-content/courses/pytorch/launching/recording.txt, which the page includes; no line of it is written
-by hand. A scenario that does not do what it says (`says` and `exit`) is reported and leaves its old
-sections; the exit status is 1.
+Needs Linux that lets users make namespaces, and nft; no right of root. The recording is
+content/courses/pytorch/launching/recording.txt; recording.py tells when it is replaced.
 """
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 import json
-import os
-import platform
 import re
-import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
 
-from distlab.spmd import processes, texts
-from record import hosts
-from record.hosts import Done, Ran, Scenario
+from distlab.spmd import texts
+from press.project import COURSE
+from record import hosts, recording
 from record.launching_scenarios import SCENARIOS
+from record.recording import SEQUEL, Recording
+from record.scenario import Done, Ran, Scenario, checked
 
-FILE = hosts.FILES / "launching" / "recording.txt"
-SECTION = re.compile(
-    r"--8<-- \[start:(?P<name>[\w-]+)\]\n(?P<text>.*?)\n--8<-- \[end:(?P=name)\]", re.DOTALL
-)
 LONGEST = 400  # characters of a line that are shown
 WIDTH = 82  # columns of a block on a page
 
@@ -150,116 +138,25 @@ def _fixed(name: str, value: str | None) -> str:
     return value or "-"
 
 
-def where(engine: str = "", cores: str = "cores for both hosts") -> str:
-    """Return the sentence that says when and with what a recording was made."""
-    today = datetime.datetime.now(datetime.UTC)
-    kernel = re.match(r"[\d.]+", platform.release())[0]
-    return (
-        f"Recorded on {today.day} {today:%B %Y} with {engine}"
-        f"torch {importlib.metadata.version('torch')}, Python {platform.python_version()}, "
-        f"{platform.system()} {kernel}, {os.cpu_count()} {cores}."
-    )
-
-
 def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
-    """Return the Markdown of a scenario by section: its name, and name-fixed if it has a sequel."""
+    """Return the Markdown of a scenario by section: its name, and that of its sequel."""
     if scenario.name.startswith("environment"):
         texts_of = [f"{blocks(log).partition('```text title')[0].strip()}\n\n{table(log)}"]
     else:
         texts_of = [blocks(phase) for phase in phases(log)]
-    names = [scenario.name, f"{scenario.name}-fixed"]
-    note = f"*{where()}*"
+    names = [scenario.name, scenario.name + SEQUEL]
+    note = f"*{recording.where()}*"
     return {n: f"{text}\n\n{note}" for n, text in zip(names, texts_of, strict=False)}
 
 
-# ---- The file ------------------------------------------------------------------------------------
+def play(name: str) -> dict[str, str]:
+    """Play a scenario; return its sections. Raises RuntimeError if it does not do what it says."""
+    return sections(SCENARIOS[name], checked(SCENARIOS[name], hosts.play(SCENARIOS[name])))
 
 
-@dataclass(frozen=True)
-class Recording:
-    """What is recorded: scenarios by name, why one cannot be played, how, how shown, and where."""
-
-    scenarios: Mapping[str, Scenario]
-    why_not: Callable[[Scenario], str]
-    play: Callable[[Scenario], list[Ran | Done]]
-    sections: Callable[[Scenario, list[Ran | Done]], dict[str, str]]
-    file: Path
-
-
-def two_hosts() -> Recording:
-    """Return the recording of the page "Launching"."""
-
-    def why_not(_: Scenario) -> str:
-        return hosts.why_not()
-
-    return Recording(SCENARIOS, why_not, hosts.play, sections, FILE)
-
-
-def recorded(of: Recording | None = None) -> dict[str, str]:
-    """Return the sections of a recording as it is."""
-    file = (of or two_hosts()).file
-    text = file.read_text("utf-8") if file.exists() else ""
-    return {match["name"]: match["text"] for match in SECTION.finditer(text)}
-
-
-def write(found: dict[str, str], of: Recording | None = None) -> None:
-    """Write a recording, in the order of the scenarios; a reader sees the old or the new one."""
-    of = of or two_hosts()
-    order = [name for one in of.scenarios for name in (one, f"{one}-fixed") if name in found]
-    marked = [f"--8<-- [start:{n}]\n{found[n]}\n--8<-- [end:{n}]" for n in order]
-    part = of.file.with_suffix(".part")
-    try:
-        part.write_text("\n\n".join(marked) + "\n", "utf-8")
-        part.replace(of.file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def record(names: Iterable[str], of: Recording | None = None) -> list[str]:
-    """Play scenarios, replace their sections, return the faults."""
-    of, found = of or two_hosts(), []
-    for name in names:
-        print(f"{name} ...", flush=True)
-        try:
-            log = of.play(of.scenarios[name])
-        except RuntimeError as error:
-            found.append(str(error))
-            continue
-        wrong = hosts.faults(of.scenarios[name], log)
-        found += wrong
-        if not wrong:
-            write(recorded(of) | of.sections(of.scenarios[name], log), of)
-    return found
-
-
-def main(arguments: list[str], of: Recording | None = None) -> int:
-    """Record the named scenarios, or all that can be played here; return the exit status."""
-    of = of or two_hosts()
-    if unknown := [name for name in arguments if name not in of.scenarios]:
-        known = ", ".join(of.scenarios)
-        print(f"{unknown[0]!r} is no scenario; known are {known}", file=sys.stderr)
-        return 2
-    names = arguments or list(of.scenarios)
-    skipped = {name: why for name in names if (why := of.why_not(of.scenarios[name]))}
-    wrong = record([name for name in names if name not in skipped], of)
-    for name, why in skipped.items():
-        print(f"{name} SKIPPED: {why}", file=sys.stderr)
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    count = len(recorded(of))
-    print(f"{of.file.name}: {count} sections; {len(wrong)} faults, {len(skipped)} skipped")
-    return int(bool(wrong))
-
-
-def command(of: Recording) -> NoReturn:
-    """Be the command that makes a recording."""
-    processes.die_with_caller()
-    try:
-        sys.exit(main(sys.argv[1:], of))
-    except KeyboardInterrupt:
-        print("interrupted: what was recorded before stays", file=sys.stderr)
-        sys.exit(130)
-
+RECORDING = Recording(
+    COURSE / "launching/recording.txt", SCENARIOS, play, lambda names: hosts.lacking()
+)
 
 if __name__ == "__main__":
-    command(two_hosts())
+    recording.command(RECORDING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from record.hosts import Admin, Finish, Pause, Scenario, Start, Step, Until
+from record.scenario import Admin, Finish, Pause, Start, Step, Until, scenario
 
 LAB = "26_ddp_gloo.py --torchrun"
 IMPATIENT = "--rdzv_conf timeout=15"  # the launcher's patience; its default would bore a reader
@@ -46,12 +46,6 @@ def both(
         Start("nodeA", f"{before[0]} {make(0)}".strip(), a, exits[0]),
         Start("nodeB", f"{before[1]} {make(1)}".strip(), b, exits[1]),
     ]
-
-
-def scenario(name: str, *steps: Step | list[Step], names: bool = True) -> Scenario:
-    """Make a scenario of steps and lists of steps."""
-    flat = [s for part in steps for s in (part if isinstance(part, list) else [part])]
-    return Scenario(name, tuple(flat), names)
 
 
 def works(make: Callable[[int], str], before: tuple[str, str] = ("", "")) -> list[Step]:

@@ -2,8 +2,7 @@
 
     python -m record.tally [NAME ...]
 
-The result is content/courses/pytorch/museum/tally.txt, which the pages include; no line of it is
-written by hand. With names, as `own-groups`, only these sections are made anew.
+The recording is content/courses/pytorch/museum/tally.txt; recording.py tells when it is replaced.
 """
 
 from __future__ import annotations
@@ -12,106 +11,33 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import re
-import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from distlab import spmd
-from distlab.spmd import Outcome, Program
+from press import modules
+from record import recording
+from record.race import Race
+from record.recording import Recording
 from tools import museum
 
-FILE = museum.FOLDER / "tally.txt"
-SECTION = re.compile(r"--8<-- \[start:(?P<name>[\w-]+)\]\n.*?--8<-- \[end:(?P=name)\]", re.DOTALL)
 
+def everyone() -> dict[str, tuple[tuple[str, Race], ...]]:
+    """Return the tallies of all modules, each with the variants of its program. Raises ValueError.
 
-@dataclass(frozen=True)
-class Race:
-    """A program to run many times.
-
-    name:   the title of its code block, or the id of a fence that shows its fixed version
-    kinds:  tells what came of one run, in the words of the page: one entry a run, or one a rank
-    runs:   how many times
-    column: what the entries are counted in
-    files:  titles of other code blocks, to lay beside the program under their titles
-    ranks, timeout, start: as in spmd.Program
+    A module's are the RACES in its races.py, if it has any.
     """
-
-    name: str
-    kinds: Callable[[Outcome], list[str]]
-    ranks: int = 1
-    timeout: float = 10.0
-    start: str = "fork"
-    runs: int = 24
-    column: str = "Runs"
-    files: tuple[str, ...] = ()
-
-    def program(self) -> Program:
-        """Return the program as the page shows it."""
-        language, code = museum.shown_program(self.name)
-        return Program(
-            code,
-            ranks=self.ranks,
-            timeout=self.timeout,
-            start=self.start,
-            shell="bash" if language == "bash" else "",
-            files=tuple((name, museum.shown_program(name)[1]) for name in self.files),
-            waits=self.start == "fork" and language == "python",
-        )
+    known: dict[str, tuple[tuple[str, Race], ...]] = {}
+    for module in modules.everything():
+        if not (module.folder / "races.py").exists():
+            continue
+        own = module.load("races").RACES
+        if twice := known.keys() & own.keys():
+            raise ValueError(f"{module.folder}/races.py: {min(twice)!r} is the name of another")
+        known |= own
+    return known
 
 
-def means(outcome: Outcome) -> list[str]:
-    """Tell whether a division came too early, from the ranks' printed means."""
-    if outcome.cause != "finished":
-        return ["an error or a hang"]
-    found = [re.findall(r"[\d.]+", rank.stdout.partition("mean")[2]) for rank in outcome.ranks]
-    values = {float(number) for numbers in found for number in numbers}
-    return ["right: 3 everywhere" if values == {3.0} else "no error, some elements are not 3"]
-
-
-def sums(outcome: Outcome) -> list[str]:
-    """Tell which ranks' values met in the two groups."""
-    if outcome.cause != "finished":
-        return ["a hang" if outcome.cause == "deadline" else "an error about a closed connection"]
-    found = [int(re.search(r"sum (\d+)", rank.stdout)[1]) for rank in outcome.ranks]
-    right = found == [1001, 110, 110, 1001]
-    return ["right: 1001 and 110" if right else "no error, sums of the wrong ranks"]
-
-
-def exits(outcome: Outcome) -> list[str]:
-    """Tell how each process ended after its result."""
-    return [
-        f"{'result printed' if 'result' in rank.stdout else 'no result'}, exit status {rank.exit}"
-        for rank in outcome.ranks
-    ]
-
-
-def restarts(outcome: Outcome) -> list[str]:
-    """Tell whether torchrun's second attempt came up, and if not, with which error."""
-    rank = outcome.ranks[0]
-    if "attempt 1 is up" in rank.stdout:
-        return ["attempt 1 came up"]
-    error = re.search(r"connectFullMesh failed|EADDRINUSE|Timed out|timed out", rank.stderr)
-    return [f"attempt 1 did not: {error[0] if error else 'another error'}"]
-
-
-FRESH = {"ranks": 2, "start": "fresh", "timeout": 120.0, "runs": 12, "column": "Processes"}
-SHELL = {"timeout": 300.0, "runs": 12}
-RACES: dict[str, tuple[tuple[str, Race], ...]] = {
-    "async": (("as shown", Race("async_race.py", means, ranks=2)),),
-    "own-groups": (("as shown", Race("own_groups.py", sums, ranks=4, timeout=4.0)),),
-    "no-destroy": (
-        ("as shown", Race("no_destroy.py", exits, **FRESH)),
-        ("all waited for, still no destroy", Race("no_destroy_waited.py", exits, **FRESH)),
-        ("fixed", Race("no-destroy-fixed", exits, **FRESH)),
-    ),
-    "restart": (
-        ("as shown", Race("restart.sh", restarts, **SHELL)),
-        ("fixed", Race("restart_fixed.sh", restarts, files=("restart.sh",), **SHELL)),
-    ),
-}
-"""For each tally the variants of its program, with their names in the table."""
+RACES = everyone()
 
 
 def run(race: Race, launcher: spmd.Launcher) -> Counter[str]:
@@ -120,49 +46,29 @@ def run(race: Race, launcher: spmd.Launcher) -> Counter[str]:
     return Counter(kind for future in futures for kind in race.kinds(future.result()))
 
 
-def section(name: str, tallies: list[tuple[str, Race, Counter[str]]]) -> str:
-    """Return one tally as a Markdown table between the marks of a snippet."""
+def table(tallies: list[tuple[str, Race, Counter[str]]]) -> str:
+    """Return one tally as a Markdown table, with its date."""
     rows = [
         f"| {variant} | {kind} | {count} of {tally.total()} |"
         for variant, _, tally in tallies
         for kind, count in tally.most_common()
     ]
-    table = [f"| Program | What came of it | {tallies[0][1].column} |", "|:--|:--|--:|", *rows]
+    head = [f"| Program | What came of it | {tallies[0][1].column} |", "|:--|:--|--:|"]
     measured = (
         f"Run on {datetime.datetime.now(datetime.UTC):%d %B %Y} with torch "
         f"{importlib.metadata.version('torch')} on {platform.system()}, {os.cpu_count()} cores; "
         "another machine, or another day, gives other shares."
     )
-    lines = [f"--8<-- [start:{name}]", *table, "", measured, f"--8<-- [end:{name}]"]
-    return "\n".join(lines)
+    return "\n".join([*head, *rows, "", measured])
 
 
-def recorded() -> dict[str, str]:
-    """Return the sections of the file as it is, by name."""
-    text = FILE.read_text() if FILE.exists() else ""
-    return {match["name"]: match[0] for match in SECTION.finditer(text)}
-
-
-def write(sections: dict[str, str]) -> None:
-    """Write the file, in the order of RACES; a reader sees the old one or the new one."""
-    part = FILE.with_suffix(".part")
-    part.write_text("\n\n".join(sections[name] for name in RACES if name in sections) + "\n")
-    part.replace(FILE)
-
-
-def main(arguments: list[str]) -> int:
-    """Run the named races, or all, write the tally and return the exit status."""
-    if unknown := [name for name in arguments if name not in RACES]:
-        print(f"{unknown[0]!r} is no race; known are {', '.join(RACES)}", file=sys.stderr)
-        return 2
+def tally(name: str) -> dict[str, str]:
+    """Run all variants of a program many times; return the section."""
     with spmd.Launcher() as launcher:
-        for name in arguments or RACES:
-            tallies = [(label, race, run(race, launcher)) for label, race in RACES[name]]
-            text = section(name, tallies)
-            write(recorded() | {name: text})
-            print(text, flush=True)
-    return 0
+        return {name: table([(label, race, run(race, launcher)) for label, race in RACES[name]])}
 
+
+RECORDING = Recording(museum.FOLDER / "tally.txt", RACES, tally)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    recording.command(RECORDING)

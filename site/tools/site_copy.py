@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.project import ROOT
+from tools.watch import HANG
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,17 @@ class Site:
     def __init__(self, folder: Path) -> None:
         """Lay out the copy; it has one page, index.md, without fences."""
         self.folder = folder
-        for name in ("code", "constraints.txt"):
+        for name in ("code", "constraints.txt", "requirements"):
             (folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "content/assets", folder / "content/assets")
         text = (ROOT / "mkdocs.yml").read_text()
         before, _, rest = text.partition("\nnav:\n")
         _, _, after = rest.partition("\n\n")
         (folder / "mkdocs.yml").write_text(f"{before}\n\n{after}")
-        # Copied, because the hooks take the folder above their own for the project.
-        shutil.copytree(
-            ROOT / "site", folder / "site", ignore=shutil.ignore_patterns("test*", "__pycache__")
-        )
+        # Copied, because the hooks take the folder above their own for the project. Without the
+        # modules: their pages are not here.
+        left_out = shutil.ignore_patterns("test*", "__pycache__", "[0-9]*_*")
+        shutil.copytree(ROOT / "site", folder / "site", ignore=left_out)
         self.write("# A page\n")
 
     @property
@@ -53,6 +54,10 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
+    def add_modules(self) -> None:
+        """Add what the modules of the course are checked with; their pages have to be there."""
+        shutil.copytree(ROOT / "site/modules", self.folder / "site/modules", dirs_exist_ok=True)
+
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         """Start a build."""
         return subprocess.Popen(
@@ -65,10 +70,10 @@ class Site:
         )
 
     def build(self, *arguments: str, **env: str) -> Built:
-        """Build the copy, within two minutes."""
+        """Build the copy; raises subprocess.TimeoutExpired if the build hangs."""
         process = self.start(*arguments, **env)
         try:
-            said, _ = process.communicate(timeout=120)
+            said, _ = process.communicate(timeout=HANG)
         finally:
             process.kill()
         return Built(process.returncode, said, self.folder / "public")

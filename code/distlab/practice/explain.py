@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from distlab.practice import tasks
 from distlab.practice.task import Task
 from distlab.practice.verdict import RankReport, Trial, Verdict
 from distlab.spmd import names, texts
@@ -133,7 +134,7 @@ def _key(failure: dict) -> tuple:
 def _advice(task: Task, kind: str, what: str) -> str:
     if kind in THINK:
         allows = ", ".join(f"dist.{name}" for name in sorted(task.allows)) or "no communication"
-        return THINK[kind].format(id=task.id, allows=allows)
+        return THINK[kind].format(id=tasks.spelling(task), allows=allows)
     for part, think in ERRORS:
         if part in what:
             return think

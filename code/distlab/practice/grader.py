@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 
 from distlab import spmd
-from distlab.practice import explain, reading
+from distlab.practice import explain, reading, tasks
 from distlab.practice.task import Task
 from distlab.practice.verdict import RankReport, Trial, Verdict
 from distlab.spmd import texts
@@ -31,14 +31,14 @@ PRELOAD = (
     "torch.nn.parallel",
     "torch.utils.data",
     "distlab.practice.bench",
-    "distlab.practice.tasks.m26.replicas",
 )
-"""What the fork server imports: without torch._dynamo (see dynamo.py) it starts in a third."""
+"""What the fork server imports, beside what tasks share: without torch._dynamo (see dynamo.py) it
+starts in a third."""
 
 
 def launcher() -> spmd.Launcher:
     """Start the fork server that checks need; close it, or use it as a context manager."""
-    return spmd.Launcher(preload=PRELOAD)
+    return spmd.Launcher(preload=(*PRELOAD, *tasks.shared()))
 
 
 def check(
@@ -83,7 +83,7 @@ def _summary(worlds: tuple[int, ...], verdicts: list[Verdict]) -> Verdict:
 
 def _program(task: Task, text: str, token: str, world: int, deadline: float) -> spmd.Program:
     return spmd.Program(
-        PROGRAM.format(task=task.id, token=token),
+        PROGRAM.format(task=task.full_id, token=token),
         ranks=world,
         timeout=deadline,
         name="practice.py",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from distlab.practice.tasks import ONLY
 from press.project import COURSE
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def fence_item(fence: Fence) -> tuple[str, str]:
     page = fence.at.removeprefix("content/").rpartition(":")[0]
     told = fence.program(fence.code).to_json()
     del told["links"], told["watch"]  # of this machine
+    told["env"] = [pair for pair in told["env"] if pair[0] != ONLY]  # of its page
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 

@@ -10,24 +10,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from press import modules
 from press.executor import Execution, Executor, close_shared_launcher
 from press.project import ROOT
 from record import tally
+from record.race import Race
 from tools import museum
 from tools.museum import Exhibit
 
 EXHIBITS = museum.exhibits()
-BROKEN, FIXED = {}, {}
-for module in modules.everything():
-    shown = module.load("museum")
-    BROKEN |= shown.BROKEN
-    FIXED |= shown.FIXED
-GALLERY = {
-    1: "rank0-only", 83: "raised", 38: "uneven", 4: "sizes", 33: "unused", 35: "skipped-head",
-    37: "buffers", 41: "bypass", 42: "unfrozen", 46: "token-mean", 14: "async", 20: "own-groups",
-    12: "view", 53: "load-after-wrap", 74: "eval-padding", 63: "ptr",
-}  # fmt: skip
+BROKEN, FIXED = museum.expected()
 PARTS = (
     '\n> "',
     "\n**Who is to blame:**",
@@ -35,8 +26,9 @@ PARTS = (
     "\n**The guard:**",
     "\n**Seen in the wild:**",
 )
-BOX = ("loud_launch.md#detail", "loud_launch.md#no-destroy", "loud_collectives.md#group-timeout",
-       "loud_launch.md#restart")  # fmt: skip
+AT_ONCE = [name for name, ((_, race), *_) in tally.RACES.items()
+           if race.start == "fork" and not race.program().shell]  # fmt: skip
+"""The tallies whose program is forked, so that it can run a dozen times in a test."""
 
 by_slug = pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.slug)
 broken_ones = pytest.mark.parametrize(
@@ -49,22 +41,34 @@ fixed_ones = pytest.mark.parametrize(
 
 @dataclass(frozen=True)
 class Tour:
-    """The whole museum, run once: each fence's execution by its id, and the wall time."""
+    """The whole museum, run once: each fence's execution by its id, and when each began and ended.
+
+    spans: of the programs that mostly wait, in seconds
+    """
 
     executions: dict[str, Execution]
-    wall: float
+    spans: list[tuple[float, float]]
+
+    def at_once(self) -> int:
+        """Return how many of the programs that mostly wait ran at one time."""
+        return max(
+            sum(begun <= moment < ended for begun, ended in self.spans) for moment, _ in self.spans
+        )
 
 
 @pytest.fixture(scope="module")
 def tour():
     """Run every fence of the museum, as a cold build does."""
-    begun = time.monotonic()
-    executor = Executor(ROOT, fresh=True)
+    executor, ends = Executor(ROOT, fresh=True), {}
     fences = [fence for exhibit in EXHIBITS for fence in exhibit.fences]
     executor.prefetch(fences)
+    for future in executor.submitted.values():
+        future.add_done_callback(lambda done: ends.setdefault(done, time.monotonic()))
     executions = {fence.id: executor.execute(fence, fence.code) for fence in fences}
-    yield Tour(executions, time.monotonic() - begun)
     close_shared_launcher()
+    ended = {id(future.result()): end for future, end in ends.items()}
+    outcomes = [executions[f.id].outcome for f in fences if f.program(f.code).waits]
+    yield Tour(executions, [(ended[id(o)] - o.seconds, ended[id(o)]) for o in outcomes])
 
 
 def shows(execution: Execution, patterns: tuple[str, ...]) -> list[str]:
@@ -99,55 +103,53 @@ def test_what_the_broken_program_shows_the_fixed_one_does_not(exhibit: Exhibit, 
 
 
 def test_waiting_overlaps_waiting(tour: Tour):
-    """Acceptance: the cold museum takes at most half of the sum of its fences' own times."""
-    total = sum(execution.outcome.seconds for execution in tour.executions.values())
+    """Counted, because seconds tell more of the machine than of us. One by one, it would be 1."""
+    assert len(tour.spans) >= 8
+    assert tour.at_once() >= 4
 
-    assert tour.wall <= total / 2
+
+def test_some_programs_are_tallied():
+    assert AT_ONCE
 
 
-@pytest.mark.parametrize("name", ["async", "own-groups"])
+@pytest.mark.parametrize("name", AT_ONCE)
 def test_a_tallied_program_breaks_within_twelve_runs(name, launcher):
     """Each run breaks with more than one half: all twelve right has a chance under 1 in 4000."""
     ((_, race),) = tally.RACES[name]
     futures = [launcher.submit(race.program()) for _ in range(12)]
     kinds = [kind for future in futures for kind in race.kinds(future.result())]
 
-    assert any(not kind.startswith("right") for kind in kinds)
+    assert any(not kind.startswith(race.right) for kind in kinds)
 
 
 @pytest.mark.skipif("SOAK" not in os.environ, reason="minutes of new interpreters: set SOAK=1")
-@pytest.mark.parametrize("name", ["no-destroy", "restart"])
+@pytest.mark.parametrize("name", [name for name, races in tally.RACES.items() if races[1:]])
 def test_a_tallied_program_breaks_more_often_than_its_fixed_version(name, launcher):
     races = tally.RACES[name]
-    first = {race.name: tally.run(race, launcher) for _, race in (races[0], races[-1])}
-    broken, fixed = first.values()
-    good = "attempt 1 came up" if name == "restart" else "result printed, exit status 0"
+    broken, fixed = (share_right(race, launcher) for _, race in (races[0], races[-1]))
 
-    assert broken[good] / broken.total() < fixed[good] / fixed.total()
+    assert broken < fixed
+
+
+def share_right(race: Race, launcher) -> float:
+    """Return which share of a program's runs came out right."""
+    counts = tally.run(race, launcher)
+    return sum(n for kind, n in counts.items() if kind.startswith(race.right)) / counts.total()
 
 
 def test_every_recorded_tally_has_its_section_on_a_page():
     pages = "\n".join(path.read_text() for path in museum.wings())
 
-    assert set(tally.recorded()) == set(tally.RACES)
+    assert set(tally.RECORDING.sections()) == set(tally.RACES)
     for name in tally.RACES:
         assert f'--8<-- "content/courses/pytorch/museum/tally.txt:{name}"' in pages
-
-
-def test_a_tally_is_written_by_its_command_only(capsys):
-    assert tally.main(["own-group"]) == 2
-    assert "known are async, own-groups" in capsys.readouterr().err
-
-
-def test_there_are_enough_exhibits_and_the_sixteen_are_among_them():
-    assert len(EXHIBITS) >= 24
-    assert set(GALLERY.values()) <= {exhibit.slug for exhibit in EXHIBITS}
 
 
 def test_every_exhibit_has_what_it_must_show():
     """Either two fences, or a tallied program and what replaces the fix."""
     for exhibit in EXHIBITS:
         assert (exhibit.broken and exhibit.fixed) or exhibit.tallied, exhibit.slug
+    assert EXHIBITS
     assert {e.slug for e in EXHIBITS if e.broken} == set(BROKEN)
     assert {e.slug for e in EXHIBITS if e.fixed} == set(FIXED)
 
@@ -173,18 +175,9 @@ def test_a_program_fits_beside_its_output(exhibit: Exhibit):
         assert max(map(len, lines)) <= 72
 
 
-def test_the_guide_lists_every_exhibit_once_under_its_title():
-    guide = (museum.FOLDER / "index.md").read_text().partition("## The loud wing")[2]
-    listed = re.findall(r"^- \[(.+)\]\((\w+\.md#[\w-]+)\)$", guide, re.MULTILINE)
-
-    assert sorted(listed) == sorted((e.title, f"{e.page}#{e.slug}") for e in EXHIBITS)
-
-
-def test_the_box_names_the_four_traps():
-    box = (museum.FOLDER / "index.md").read_text().partition('"Read these first"')[2]
-    box = box.partition("## The loud wing")[0]
-
-    assert [link for link in BOX if link not in box] == []
+def test_every_exhibit_is_expected_and_listed_and_the_other_way_round():
+    """The guide and the symptom index lead to each; modules add their lines in files of theirs."""
+    assert museum.faults() == []
 
 
 def timeouts(code: str) -> list[float]:

@@ -16,6 +16,7 @@ from press import scan
 from press.drift import changes, page, recordings
 from press.drift.changes import CHANGES, Change
 from press.drift.recordings import DECLARED, Recording, Seen, Showing
+from press.project import pinned_torch
 from record import drift
 from tools.site_copy import ROOT
 
@@ -183,7 +184,7 @@ def test_another_outcome_is_not_explained_by_a_rule():
 def test_the_pinned_version_and_at_least_two_later_ones_are_recorded():
     versions = [one.version for one in RECORDED]
 
-    assert versions[0] == drift.pinned_version()
+    assert versions[0] == pinned_torch()
     assert len(versions) >= 3
 
 
@@ -192,6 +193,13 @@ def test_every_version_holds_every_item(one):
     missing = RECORDED[0].items.keys() ^ one.items.keys()
 
     assert missing == set(), f"record it again: nox -s drift -- {one.version}"
+
+
+def test_what_there_is_to_run_has_the_recorded_names():
+    """Fences, races, labs and exercises of all modules; a name that changes would lose its past."""
+    names = [item.name for item in drift.items(drift.Servers(None, None))]
+
+    assert sorted(names) == sorted(RECORDED[0].items)
 
 
 def test_under_the_pinned_version_everything_is_as_declared():
@@ -300,26 +308,36 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     }
 
 
+@functools.cache
+def notes():
+    """Return the notes that there are, by the fence's name."""
+    noted = {name: page.note(fence) for name, fence in fences_by_name().items()}
+    return {name: note for name, note in noted.items() if note}
+
+
 def test_a_note_names_the_versions_that_differ_and_no_other():
-    for name, fence in fences_by_name().items():
-        if note := page.note(fence):
-            versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
-            assert f">Differs in torch {versions}: <" in note
+    assert notes()
+    for name, note in notes().items():
+        versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
+        assert f">Differs in torch {versions}: <" in note
 
 
 def test_a_note_leads_to_a_section_that_exists():
-    for name, fence in fences_by_name().items():
-        for address, anchor in re.findall(r'href="([^"#]+)#([\w-]+)"', page.note(fence)):
+    for name, note in notes().items():
+        links = re.findall(r'href="([^"#]+)#([\w-]+)"', note)
+        assert links, name
+        for address, anchor in links:
             target = (ROOT / "content" / name.partition("#")[0]).parent / address
             assert target.resolve() == PAGE.with_suffix(".html")
             assert anchor in HEADINGS.values()
 
 
 def test_a_fence_that_was_changed_since_has_no_note():
-    for name, fence in fences_by_name().items():
-        if page.note(fence):
-            edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
-            assert page.note(edited) == "", name
+    assert notes()
+    for name in notes():
+        fence = fences_by_name()[name]
+        edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
+        assert page.note(edited) == "", name
 
 
 # ---- The command ---------------------------------------------------------------------------------

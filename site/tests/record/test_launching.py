@@ -1,4 +1,4 @@
-"""The page "Launching": its recording, the recorder, and (marker hosts) two real hosts."""
+"""The page "Launching": its recording, how a run is shown, and (marker hosts) two real hosts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from press import evidence
-from record import hosts, launching
-from record.hosts import Done, Ran, Start
+from press.project import COURSE
+from record import hosts, launching, scenario
 from record.launching_scenarios import SCENARIOS
-from tools.watch import eventually, processes_with
+from record.scenario import Admin, Done, Finish, Ran, Scenario, Start
+from tools.watch import HANG, eventually, processes_with
 
-PAGE = hosts.FILES / "launching.md"
+PAGE = COURSE / "launching.md"
 INCLUDED = re.compile(r"--8<-- \"content/courses/pytorch/launching/recording\.txt:([\w-]+)\"")
 
 
@@ -37,17 +38,17 @@ def unwrapped(text: str) -> str:
 
 
 def test_every_scenario_is_recorded_and_every_section_shown():
-    names = {name.removesuffix("-fixed") for name in launching.recorded()}
+    names = {name.removesuffix("-fixed") for name in launching.RECORDING.sections()}
     shown = INCLUDED.findall(PAGE.read_text())
 
     assert names == set(SCENARIOS)
-    assert sorted(shown) == sorted(launching.recorded())
+    assert sorted(shown) == sorted(launching.RECORDING.sections())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_recording_is_of_the_scenario_as_it_is_now(name):
     """A scenario that was changed has to be recorded again."""
-    found = launching.recorded()
+    found = launching.RECORDING.sections()
     text = unwrapped(found[name] + found.get(f"{name}-fixed", ""))
     steps = [step for step in SCENARIOS[name].steps if hasattr(step, "command")]
 
@@ -59,7 +60,7 @@ def test_the_recording_is_of_the_scenario_as_it_is_now(name):
 
 
 def test_the_recording_holds_nothing_of_one_machine():
-    text = launching.FILE.read_text()
+    text = launching.RECORDING.file.read_text()
     private = re.compile(r"0x[0-9a-f]{6,}|/dev/shm|site-packages|\[\d+\.\d+\.\d+\.\d+\]:\d+|fdff:")
 
     assert private.findall(text) == []
@@ -69,18 +70,18 @@ def test_the_recording_holds_nothing_of_one_machine():
 def test_the_list_of_sources_has_the_date_of_the_recording():
     day = datetime.date.fromisoformat(evidence.sources()["hosts-recording"].accessed)
 
-    assert f"Recorded on {day.day} {day:%B %Y} with" in launching.FILE.read_text()
+    assert f"Recorded on {day.day} {day:%B %Y} with" in launching.RECORDING.file.read_text()
 
 
 def test_a_resumed_run_ends_where_one_without_a_break_does():
     """The same 12 steps on the same two ranks, with and without a pulled cable."""
-    found = launching.recorded()
+    found = launching.RECORDING.sections()
     ends = [
         set(re.findall(r"12 steps, weights sum to (\S+)", found[name]))
         for name in ("cable-fixed", "cable-short", "restart", "restart-static")
     ]
 
-    assert ends[0]
+    assert all(ends)
     assert len(set.union(*ends)) == 1
 
 
@@ -131,8 +132,8 @@ def test_lines_are_broken_at_spaces_only():
 
 
 def test_a_log_is_split_where_everything_had_ended():
-    cable = Done(hosts.Admin("nodeA", "pull"), 3.0)
-    again = Done(hosts.Admin("nodeA", "plug"), 6.0)
+    cable = Done(Admin("nodeA", "pull"), 3.0)
+    again = Done(Admin("nodeA", "plug"), 6.0)
     log = [ran(), ran(host="nodeB"), cable, again, ran(began=6.1)]
 
     assert launching.phases(log) == [log[:3], log[3:]]
@@ -142,41 +143,20 @@ def test_a_log_is_split_where_everything_had_ended():
 
 
 def test_a_wrong_exit_status_and_a_missing_text_are_faults():
-    scenario = hosts.Scenario("x", (Start("nodeA", "train", ("ok",), 0),))
+    one = Scenario("x", (Start("nodeA", "train", ("ok",), 0),))
     good = ran("all ok", 0, says=("ok",))
 
-    assert hosts.faults(scenario, [good]) == []
-    assert "exit status 1, not 0" in hosts.faults(scenario, [replace(good, exit=1)])[0]
-    assert "exit status None" in hosts.faults(scenario, [replace(good, exit=None)])[0]
-    assert "no line matches" in hosts.faults(scenario, [replace(good, output="no")])[0]
-    assert "do not match its steps" in hosts.faults(scenario, [])[0]
-
-
-def test_a_recording_with_faults_keeps_its_old_section(monkeypatch, tmp_path):
-    monkeypatch.setattr(launching, "FILE", tmp_path / "recording.txt")
-    launching.write({"never": "old"})
-    monkeypatch.setattr(hosts, "play", lambda one: [Ran(one.steps[0], "", 0, 0.0, 5.0)])
-
-    assert launching.record(["never"])
-    assert launching.recorded() == {"never": "old"}
-    assert [path.name for path in tmp_path.iterdir()] == ["recording.txt"]
-
-
-def test_an_unknown_scenario_is_refused_with_the_known_ones(capsys):
-    assert launching.main(["nowhere"]) == 2
-    assert "'nowhere' is no scenario; known are static" in capsys.readouterr().err
+    assert scenario.faults(one, [good]) == []
+    assert "exit status 1, not 0" in scenario.faults(one, [replace(good, exit=1)])[0]
+    assert "exit status None" in scenario.faults(one, [replace(good, exit=None)])[0]
+    assert "no line matches" in scenario.faults(one, [replace(good, output="no")])[0]
+    assert "do not match its steps" in scenario.faults(one, [])[0]
 
 
 def test_a_scenario_survives_its_way_into_the_world():
-    for scenario in SCENARIOS.values():
-        packed = hosts.unpack(hosts.pack(scenario))
-        assert hosts.pack(packed) == hosts.pack(scenario)
-
-
-def test_a_missing_tool_is_named(monkeypatch):
-    monkeypatch.setattr(hosts, "NEEDED", ("ip", "no-such-tool"))
-
-    assert "no-such-tool is not installed" in hosts.why_not.__wrapped__()
+    for one in SCENARIOS.values():
+        packed = scenario.unpack(scenario.pack(one))
+        assert scenario.pack(packed) == scenario.pack(one)
 
 
 # ---- Two hosts -----------------------------------------------------------------------------------
@@ -185,7 +165,7 @@ def test_a_missing_tool_is_named(monkeypatch):
 @pytest.fixture
 def two_hosts():
     """Skip, aloud, where no world can be made."""
-    if reason := hosts.why_not():
+    if reason := hosts.lacking():
         pytest.skip(f"no two hosts can be made here: {reason}")
 
 
@@ -194,7 +174,7 @@ def two_hosts():
 def test_the_scenario_does_what_it_says(two_hosts, name):
     log = hosts.play(SCENARIOS[name])
 
-    assert hosts.faults(SCENARIOS[name], log) == []
+    assert scenario.faults(SCENARIOS[name], log) == []
     assert launching.sections(SCENARIOS[name], log).keys() == {name}
 
 
@@ -219,7 +199,7 @@ def test_nothing_is_left_after_sigkill_of_the_recorder(two_hosts, tmp_path):
         stdout=subprocess.DEVNULL,
     )
     started = eventually(
-        lambda: any("torchrun" in c and "sh -c" not in c for c in processes_with(mark)), 90
+        lambda: any("torchrun" in c and "sh -c" not in c for c in processes_with(mark)), HANG
     )
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()
@@ -242,8 +222,8 @@ def test_a_scenario_over_its_deadline_is_ended_with_all_it_started(two_hosts, mo
 
 def say(host: str, command: str) -> str:
     """Return what a command prints on a host."""
-    scenario = hosts.Scenario("say", (Start(host, command), hosts.Finish(20)))
-    (log,) = hosts.play(scenario, deadline=30)
+    one = Scenario("say", (Start(host, command), Finish(200)))
+    (log,) = hosts.play(one, deadline=220)
     return log.output
 
 

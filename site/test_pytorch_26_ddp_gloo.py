@@ -15,7 +15,10 @@ LAB = Path(__file__).parents[1] / "content/courses/pytorch/code/26_ddp_gloo.py"
 WAYS = ("naive", "DDP", "no_sync")
 
 
-def run(command: list, timeout: float = 120, **options) -> subprocess.CompletedProcess:
+HANG = 300  # seconds: a lab of eight ranks takes about 20 alone, and many times that beside others
+
+
+def run(command: list, timeout: float = HANG, **options) -> subprocess.CompletedProcess:
     """Run a command in a session of its own; at the deadline nothing of that session survives."""
     pipe = subprocess.PIPE
     with subprocess.Popen(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import platform
 from pathlib import Path
 
 from press import downloads, evidence, gate, modules, page_extension, practice_zip, scan, snippets
+from press.drift import page as drift
+from press.drift import recordings
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
 from press.formatter import Formatter
+from press.progress import Progress
 
-EXTENSIONS = ("press.page_extension", "press.evidence")
+EXTENSIONS = ("press.page_extension", "press.evidence", "press.not_compared")
 """The Markdown extensions that every page is converted with."""
 
 
@@ -26,7 +30,8 @@ class Build:
     def __init__(self, root: Path, *, fresh: bool = False) -> None:
         """Know nothing of any page yet; `fresh` runs also the fences that the cache holds."""
         self.root, self.content = root, root / "content"
-        self.executor = Executor(root, fresh=fresh)
+        self.progress = Progress("fences", logger="mkdocs")
+        self.executor = Executor(root, self.progress.follow, fresh=fresh)
         self.asked: dict[str, Fence] = {}
         self.executions: dict[str, Execution] = {}
         self.problems: list[Problem] = []
@@ -38,12 +43,14 @@ class Build:
         Nothing has run when a header cannot be read or a mark names nothing: all such faults are
         told at once.
         """
+        _forget(_stamp())
         asked = scan.folder(self.content)
         known = [*asked.problems, *gate.duplicates(asked.fences), *self._holes()]
         for file, page in scan.pages(self.content).items():
             known += evidence.faults(page, file)
         if known:
             raise BuildError(report(known))
+        self.progress.total = len(asked.fences)
         self.executor.prefetch(asked.fences)
         self.formatter.register()
         page_extension.problems()
@@ -69,10 +76,24 @@ class Build:
         self.asked.update((fence.at, fence) for fence in page.fences)
         return snippets.expanded(page.markdown, self.root)
 
+    def of_page(self, path: str) -> dict[str, Execution]:
+        """Return what was executed of a page, by place."""
+        prefix = f"content/{path}:"
+        return {at: each for at, each in self.executions.items() if at.startswith(prefix)}
+
+    def note_faults(self) -> None:
+        """Take over the faults that Markdown extensions have met since the last call."""
+        self.problems += page_extension.problems()
+
     def anchors(self, path: str) -> set[str]:
         """Return the anchors of the fences of a page."""
         prefix = f"content/{path}:"
         return {f"fence-{f.id}" for at, f in self.asked.items() if f.id and at.startswith(prefix)}
+
+    def summary(self) -> str:
+        """Return what was executed, in one line."""
+        cached = sum(execution.cached for execution in self.executions.values())
+        return f"{self.progress.summary()}; {cached} taken from the cache"
 
     def finish(self, public: Path, site_url: str | None) -> None:
         """Write what is beside the pages, and hold all of the site against the sources.
@@ -88,7 +109,7 @@ class Build:
         seen = gate.check_pages(self.content, public, asked, set(self.executions), site_url)
         self.problems += [problem for problem in seen if problem.at not in unread]
         self.problems += gate.duplicates(asked)
-        self.problems += page_extension.problems()
+        self.note_faults()
         if self.problems:
             raise BuildError(report(self.problems))
 
@@ -97,8 +118,22 @@ class Build:
         downloads.write(self.executions.values(), self.root, public)
         for module in modules.everything(self.root):
             practice_zip.write(module, public)
-        entries = [_entry(execution) for execution in self.executions.values()]
+        versions = _versions()  # read once: it takes longer than all the rest
+        entries = [_entry(execution, versions) for execution in self.executions.values()]
         (public / "executions.json").write_text(json.dumps(entries, indent=1) + "\n")
+
+
+def _stamp() -> tuple[tuple[Path, int], ...]:
+    """Return when what is read once was changed."""
+    files = [*evidence.files(), *sorted(recordings.FOLDER.glob("*.json"))]
+    return tuple((path, path.stat().st_mtime_ns) for path in files)
+
+
+@functools.lru_cache(maxsize=1)  # which makes the same stamp do nothing
+def _forget(stamp: tuple) -> None:
+    """Read anew what is read once: while pages are served, it may have changed."""
+    for read_once in (evidence.sources, drift.everything, drift.all_differences, drift.noted):
+        read_once.cache_clear()
 
 
 def report(problems: list[Problem]) -> str:
@@ -112,7 +147,7 @@ def _place(problem: Problem) -> tuple[str, int]:
     return (file, int(line)) if line.isdigit() else (problem.at, 0)
 
 
-def _entry(execution: Execution) -> dict:
+def _entry(execution: Execution, versions: dict[str, str]) -> dict:
     fence = execution.fence
     file, _, line = fence.at.rpartition(":")
     return {
@@ -123,9 +158,13 @@ def _entry(execution: Execution) -> dict:
         "outcome": "as declared",
         "seconds": round(execution.seconds, 3),
         "cached": execution.cached,
-        "versions": {
-            "torch": importlib.metadata.version("torch"),
-            "python": platform.python_version(),
-            "markdown-exec": importlib.metadata.version("markdown-exec"),
-        },
+        "versions": versions,
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+        "markdown-exec": importlib.metadata.version("markdown-exec"),
     }

@@ -26,7 +26,7 @@ from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.treeprocessors import Treeprocessor
 
-from press import page_extension, scan
+from press import not_compared, page_extension, scan
 from press.fences import Problem
 from press.project import SITE
 
@@ -34,6 +34,9 @@ MARK = r"\[\[(?P<kind>[a-z-]+)(?::(?P<name>[\w.-]+))?\]\]"
 SOURCE_MARK = re.compile(r"\[\[src:([\w.-]+)\]\]")
 VERBATIM = re.compile(r"(`+)(?:(?!\n\s*\n).)+?(?<!`)\1(?!`)|<!--.*?-->", re.DOTALL)
 LIST = "[[sources]]"
+PARAGRAPHS = (LIST, not_compared.MARK)
+"""What stands alone in a paragraph, and is no mark behind a claim."""
+
 SOURCES = ("modules/*/sources.toml", "sources/*.toml")
 """Where sources are defined, below site/: those of modules, and those of single pages."""
 
@@ -50,11 +53,16 @@ class Source:
     accessed: str
 
 
+def files(folder: Path = SITE) -> list[Path]:
+    """Return the files of SOURCES."""
+    return sorted(path for pattern in SOURCES for path in folder.glob(pattern))
+
+
 @functools.cache
 def sources(folder: Path = SITE) -> dict[str, Source]:
     """Read every file of SOURCES. Raises ValueError for a name that stands twice."""
     known: dict[str, Source] = {}
-    for path in sorted(path for pattern in SOURCES for path in folder.glob(pattern)):
+    for path in files(folder):
         table = tomllib.loads(path.read_text())
         accessed = table.pop("accessed")
         for name, entry in table.items():
@@ -82,7 +90,7 @@ def faults(page: scan.Scan, file: str) -> list[Problem]:
         Problem(f"{file}:{number}", fault)
         for number, line in enumerate(prose.split("\n"), 1)
         for mark in re.finditer(MARK, line)
-        if line.strip() != LIST and (fault := _fault(page, mark))
+        if line.strip() not in PARAGRAPHS and (fault := _fault(page, mark))
     ]
 
 

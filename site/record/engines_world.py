@@ -11,6 +11,7 @@ the right of root. Ray's does not.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import shutil
 from pathlib import Path
@@ -56,7 +57,15 @@ def play(scenario: Scenario, deadline: float = DEADLINE) -> list[Ran | Done]:
 def lacking(scenario: Scenario) -> str:
     """Return what this machine lacks to play a scenario, and how to get it; "" if nothing."""
     engine = scenario.name.partition("-")[0]
-    return needs.lacking(engine) or no_world(engine)
+    return needs.lacking(engine) or no_package(engine) or no_world(engine)
+
+
+def no_package(engine: str) -> str:
+    """Return which Python package is not installed; "" if all are."""
+    packages = {"slurm": "py-spy", "ray": "ray"}
+    if engine in packages and not any(importlib.metadata.distributions(name=packages[engine])):
+        return f"{packages[engine]} is not installed: `nox -s engines` installs it"
+    return ""
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.project import ROOT
+from tools.watch import HANG
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Site:
         )
 
     def build(self, *arguments: str, **env: str) -> Built:
-        """Build the copy, within two minutes."""
+        """Build the copy; raises subprocess.TimeoutExpired if the build hangs."""
         process = self.start(*arguments, **env)
         try:
-            said, _ = process.communicate(timeout=120)
+            said, _ = process.communicate(timeout=HANG)
         finally:
             process.kill()
         return Built(process.returncode, said, self.folder / "public")

@@ -7,10 +7,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+HANG = 900
+"""Seconds after which a test takes something for hung: ten times what the longest, a cold build of
+the course, takes alone. A limit of this kind must never tell how busy the machine is."""
+
+LEAVE = 60
+"""Seconds within which all is gone after an end: ten times what it takes alone, and less than what
+a test leaves behind on purpose would live."""
+
 
 def processes_with(mark: str) -> list[str]:
     """Return the command lines of live processes whose environment or command holds `mark`."""
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -20,11 +28,11 @@ def processes_with(mark: str) -> list[str]:
         except OSError:
             continue
         if alive and mark.encode() in text:
-            found.append((entry / "cmdline").read_text().replace("\0", " "))
-    return found
+            commands.append((entry / "cmdline").read_text().replace("\0", " "))
+    return commands
 
 
-def eventually(condition: Callable[[], object], seconds: float = 5.0) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = LEAVE) -> bool:
     """Wait until a condition holds, at most so long; return whether it does."""
     end = time.monotonic() + seconds
     while not condition():

@@ -195,10 +195,13 @@ def main() -> None:
     # Asks a rank for its stack; one that has none to show yet, or no longer, must live on.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     processes.adopt_orphans()
+    gc.disable()  # what is imported stays
     for module in sys.argv[3:] or PRELOAD:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a rank would touch, and so copy, every page of torch
+    gc.enable()
+    processes.use_huge_pages()
     server = Server(connection, folder)
     try:
         server.serve()

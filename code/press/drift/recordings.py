@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -9,10 +10,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from distlab.practice.tasks import ONLY
-from press.fences import Fence
 from press.project import COURSE
+
+if TYPE_CHECKING:
+    from press.fences import Fence
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"
@@ -97,6 +101,7 @@ def program_digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
+@functools.cache
 def comparable(text: str) -> str:
     """Return a text without line numbers of torch's sources and counts of its frames."""
     for pattern, replacement in PLACES:

@@ -16,6 +16,7 @@ from browser.search import SiteSearch
 from press import modules
 from press.project import CONTENT, ROOT
 from tools import museum
+from tools.watch import HANG
 
 TEXT = museum.symptom_index()
 CASES = [
@@ -51,7 +52,7 @@ def search(tmp_path_factory):
             cwd=ROOT,
             env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
             check=True,
-            timeout=900,
+            timeout=HANG,
         )
     return SiteSearch(folder / INDEX)
 

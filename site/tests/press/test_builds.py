@@ -14,7 +14,7 @@ import pytest
 from press import draft
 from press.draft import Draft
 from tools.site_copy import ROOT, Site, differences, files
-from tools.watch import eventually, processes_with
+from tools.watch import HANG, eventually, processes_with
 
 FAULTS = (
     '# A page\n\n```python exec="on"\n1 / 0\n```\n',
@@ -24,14 +24,14 @@ FAULTS = (
 PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", "courses/pytorch/26_ddp_gloo.md")
 SLOW = """# A page
 
-```python exec="on" ranks="2"
+```python exec="on" ranks="2" timeout="600"
 import subprocess, time
 subprocess.Popen(["sleep", "{mark}"], start_new_session=True)
-time.sleep(50)
+time.sleep(5000)
 ```
 
-```bash exec="on"
-python -c "import time; time.sleep(50)" & sleep {mark}
+```bash exec="on" timeout="600"
+python -c "import time; time.sleep(5000)" & sleep {mark}
 ```
 """
 
@@ -80,10 +80,10 @@ def test_an_interrupted_build_leaves_no_process_and_no_file(copy_of_site, tmp_pa
     before = files(copy_of_site.build("-q").public)
     copy_of_site.write(SLOW.replace("{mark}", mark))
     build = copy_of_site.start("-q", TMPDIR=str(temp))
-    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, 30)
+    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, HANG)
     assert drafts(copy_of_site)
     build.send_signal(signum)
-    said, _ = build.communicate(timeout=100)
+    said, _ = build.communicate(timeout=HANG)
 
     assert eventually(lambda: not processes_with(str(temp)))
     assert eventually(lambda: not processes_with(f"sleep\0{mark}"))
@@ -119,9 +119,9 @@ def test_a_build_ends_with_the_nox_that_started_it(copy_of_site, tmp_path):
     started = subprocess.Popen(
         [sys.executable, "-c", nox], cwd=copy_of_site.folder, env=os.environ | {"TMPDIR": str(temp)}
     )
-    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, 30)
+    assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, HANG)
     started.kill()
-    started.wait(10)
+    started.wait(HANG)
 
     assert eventually(lambda: not processes_with(str(temp)))
     assert eventually(lambda: not processes_with(f"sleep\0{mark}"))
@@ -144,7 +144,7 @@ def test_two_builds_side_by_side_do_not_disturb_each_other(tmp_path):
         sites[-1].write(f"# A page\n\n{page}")
         builds.append(sites[-1].start("-q"))
     for build in builds:
-        said, _ = build.communicate(timeout=120)
+        said, _ = build.communicate(timeout=HANG)
         assert build.returncode == 0, said
     pages = [(site.folder / "public/index.html").read_text() for site in sites]
 

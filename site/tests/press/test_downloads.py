@@ -16,6 +16,7 @@ from press.fences import Fence, judge
 from press.modules import Module
 from press.project import pinned_torch
 from tools.site_copy import ROOT
+from tools.watch import HANG
 
 MODULES = modules.everything()
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
@@ -63,7 +64,7 @@ def unzipped(tmp_path_factory):
 def started(launcher, folder, *command):
     """Run a Python command where a reader unpacked it, without our PYTHONPATH."""
     script = f"cd {folder}; unset PYTHONPATH; exec {shlex.join([sys.executable, *command])}"
-    program = Program(script, shell="bash", timeout=120)  # noqa: S604
+    program = Program(script, shell="bash", timeout=HANG)  # noqa: S604
     return launcher.run(program).ranks[0]
 
 

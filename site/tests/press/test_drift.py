@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from markdown import Markdown
 
+from distlab.spmd import Program
 from press import scan
 from press.drift import changes, page, recordings
 from press.drift.changes import CHANGES, Change
@@ -247,13 +249,42 @@ def test_the_table_counts_every_item_once():
         assert sum(map(int, cells[3:])) + stale == len(one.items)
 
 
-def test_what_cannot_be_compared_is_said(monkeypatch):
+def test_what_cannot_be_compared_is_known():
+    (fence, *_) = scan.page('```python exec="on" id="y"\nx\n```', "content/new.md").fences
     pinned, later = recording("2.8.0", x=shown("a")), recording("2.13.0", x=shown("a"))
-    monkeypatch.setattr(page, "current", dict)
 
-    assert "Written or changed" not in page.versions([pinned, later])
-    monkeypatch.setattr(page, "current", lambda: {"new.md#fence-y": "program"})
-    assert "[`y`](../../new.html#fence-y)" in page.versions([pinned, later])
+    assert page.not_compared([], [pinned, later]) == []
+    assert page.not_compared([fence], [pinned, later]) == ["new.md#fence-y"]
+    name, program = recordings.fence_item(fence)
+    pinned.items[name] = later.items[name] = Seen(program, shown("b"))
+    assert page.not_compared([fence], [pinned, later]) == []
+    changed = dataclasses.replace(fence, code="y")
+    assert page.not_compared([changed], [pinned, later]) == ["new.md#fence-y"]
+
+
+@pytest.mark.parametrize(
+    ("names", "html"),
+    [
+        ([], "<p>before</p>\n<p>after</p>"),
+        (["new.md#fence-y", "a/ race.py"], "so not compared here: "
+         '<a href="../../new.md#fence-y"><code>y</code></a>, <code>race.py</code>.</p>'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_said_while_the_page_is_rendered(monkeypatch, names, html):
+    monkeypatch.setattr(page, "not_compared", lambda _: names)
+    md = Markdown(extensions=["press.not_compared"])
+
+    assert html in md.convert("before\n\n[[not-compared]]\n\nafter")
+
+
+@pytest.mark.parametrize("call", ["page.versions()", "page.change('doctor')"])
+def test_a_fence_of_the_page_reads_recordings_and_no_page(launcher, call):
+    source = f"from press.drift import page\nprint({call})"
+    outcome = launcher.run(Program(source, watch=str(ROOT)))
+
+    assert outcome.cause == "finished", outcome
+    assert any(path.endswith("drift/torch-2.8.0.json") for path in outcome.read)
+    assert [path for path in outcome.read if path.endswith(".md")] == []
 
 
 # ---- Notes on the pinned pages -------------------------------------------------------------------
@@ -267,7 +298,7 @@ def fences_by_name():
 
 def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     fences = fences_by_name()
-    now = page.current()
+    now = dict(map(recordings.fence_item, fences.values()))
     recorded = {
         n for n in fences if n in now and RECORDED[0].items.get(n, Seen("")).program == now[n]
     }
@@ -277,26 +308,36 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     }
 
 
+@functools.cache
+def notes():
+    """Return the notes that there are, by the fence's name."""
+    noted = {name: page.note(fence) for name, fence in fences_by_name().items()}
+    return {name: note for name, note in noted.items() if note}
+
+
 def test_a_note_names_the_versions_that_differ_and_no_other():
-    for name, fence in fences_by_name().items():
-        if note := page.note(fence):
-            versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
-            assert f">Differs in torch {versions}: <" in note
+    assert notes()
+    for name, note in notes().items():
+        versions = ", ".join(one.version for one in DIFFERENCES if one.name == name)
+        assert f">Differs in torch {versions}: <" in note
 
 
 def test_a_note_leads_to_a_section_that_exists():
-    for name, fence in fences_by_name().items():
-        for address, anchor in re.findall(r'href="([^"#]+)#([\w-]+)"', page.note(fence)):
+    for name, note in notes().items():
+        links = re.findall(r'href="([^"#]+)#([\w-]+)"', note)
+        assert links, name
+        for address, anchor in links:
             target = (ROOT / "content" / name.partition("#")[0]).parent / address
             assert target.resolve() == PAGE.with_suffix(".html")
             assert anchor in HEADINGS.values()
 
 
 def test_a_fence_that_was_changed_since_has_no_note():
-    for name, fence in fences_by_name().items():
-        if page.note(fence):
-            edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
-            assert page.note(edited) == "", name
+    assert notes()
+    for name in notes():
+        fence = fences_by_name()[name]
+        edited = dataclasses.replace(fence, code=fence.code + "\nprint()")
+        assert page.note(edited) == "", name
 
 
 # ---- The command ---------------------------------------------------------------------------------

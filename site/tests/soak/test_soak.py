@@ -23,6 +23,7 @@ from soak import leaks, programs, rules
 from soak import plan as plans
 from soak.plan import Plan, Strike
 from soak.rules import RULES, Judgement, Observed, Round
+from tools.watch import HANG
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net").is_dir(), reason="finds leaks in /proc")
 
@@ -326,7 +327,7 @@ def python(tmp_path):
     def run(*arguments: str) -> subprocess.CompletedProcess:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(["code", "site"]), "TMPDIR": str(temp)}
         return subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
-                              cwd=soak.ROOT, env=env, timeout=120, check=False)  # fmt: skip
+                              cwd=soak.ROOT, env=env, timeout=HANG, check=False)  # fmt: skip
 
     yield run
     assert list(temp.iterdir()) == []

@@ -24,7 +24,7 @@ WAYS = ("naive", "flat", "bucketed", "overlapped")
 
 
 @dataclass
-class Recorder:
+class SpanLog:
     """The spans that one rank has recorded, in seconds of its own clock."""
 
     rank: int
@@ -44,8 +44,8 @@ class SlowLink:
     Close it (or use it as a context manager): it owns a thread.
     """
 
-    def __init__(self, link: Link, recorder: Recorder) -> None:
-        self.link, self.recorder = link, recorder
+    def __init__(self, link: Link, log: SpanLog) -> None:
+        self.link, self.log = link, log
         self._waiting: queue.SimpleQueue = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._carry, daemon=True)
         self._thread.start()
@@ -78,40 +78,40 @@ class SlowLink:
             except RuntimeError as error:  # a peer is gone: tell the waiting backward
                 future.set_exception(error)
                 continue
-            if self.recorder.on:
+            if self.log.on:
                 time.sleep(max(0.0, start + self.link.seconds(tensor.nbytes) - time.monotonic()))
-            self.recorder.add("all_reduce", name, start)
+            self.log.add("all_reduce", name, start)
             future.set_result(tensor)
 
 
 class _Timed(torch.autograd.Function):
     @staticmethod
-    def forward(context, x, weight, layer, recorder):
+    def forward(context, x, weight, layer, log):
         context.save_for_backward(weight)
-        context.layer, context.recorder = layer, recorder
+        context.layer, context.log = layer, log
         return x.clone()
 
     @staticmethod
     def backward(context, gradient):
         (weight,) = context.saved_tensors
         start = time.monotonic()
-        if context.recorder.on:
+        if context.log.on:
             time.sleep(context.layer.backward)
-        context.recorder.add("backward", context.layer.name, start)
+        context.log.add("backward", context.layer.name, start)
         return gradient, torch.ones_like(weight), None, None
 
 
 class TimedLayer(nn.Module):
     """A parameter of `layer.bytes` bytes whose backward takes `layer.backward` seconds."""
 
-    def __init__(self, layer: Layer, recorder: Recorder) -> None:
+    def __init__(self, layer: Layer, log: SpanLog) -> None:
         super().__init__()
-        self.layer, self.recorder = layer, recorder
+        self.layer, self.log = layer, log
         self.weight = nn.Parameter(torch.zeros(layer.bytes // 4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x unchanged."""
-        return _Timed.apply(x, self.weight, self.layer, self.recorder)
+        return _Timed.apply(x, self.weight, self.layer, self.log)
 
 
 def step(way: str, layers: Sequence[Layer], link: Link, cap: int) -> tuple[Span, ...]:
@@ -123,25 +123,23 @@ def step(way: str, layers: Sequence[Layer], link: Link, cap: int) -> tuple[Span,
     """
     if way not in WAYS:
         raise ValueError(f"no way {way!r} to communicate: choose one of {', '.join(WAYS)}")
-    recorder = Recorder(dist.get_rank())
-    model = nn.Sequential(*(TimedLayer(layer, recorder) for layer in reversed(layers)))
-    with SlowLink(link, recorder) as slow:
+    log = SpanLog(dist.get_rank())
+    model = nn.Sequential(*(TimedLayer(layer, log) for layer in reversed(layers)))
+    with SlowLink(link, log) as slow:
         if way == "overlapped":
-            _overlapped(model, recorder, slow, cap)
+            _overlapped(model, log, slow, cap)
         else:
             _afterwards(model, slow, _packed(way, layers, cap))
-    start = min(span.start for span in recorder.spans)
-    return tuple(
-        Span(s.rank, s.kind, s.name, s.start - start, s.end - start) for s in recorder.spans
-    )
+    start = min(span.start for span in log.spans)
+    return tuple(Span(s.rank, s.kind, s.name, s.start - start, s.end - start) for s in log.spans)
 
 
-def _overlapped(model: nn.Sequential, recorder: Recorder, slow: SlowLink, cap: int) -> None:
+def _overlapped(model: nn.Sequential, log: SpanLog, slow: SlowLink, cap: int) -> None:
     ddp = DistributedDataParallel(model, bucket_cap_mb=cap / 2**20)
     ddp.register_comm_hook(None, slow.hook)
-    recorder.on = False
+    log.on = False
     ddp(_input()).sum().backward()  # one bucket; the next forward rebuilds
-    recorder.on = True
+    log.on = True
     dist.barrier()
     ddp(_input()).sum().backward()
 

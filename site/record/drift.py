@@ -27,7 +27,7 @@ from distlab.practice import cli, grader, places, tasks
 from distlab.spmd import Outcome, Program, processes, texts
 from press import fences, modules, scan
 from press.drift import recordings
-from press.drift.recordings import DECLARED, Recording, Seen, Showing
+from press.drift.recordings import DECLARED, Edition, ItemRecord, Showing
 from press.project import CONTENT, links, pinned_torch
 from record import tally
 from record.race import Race
@@ -199,11 +199,11 @@ def play(wanted: list[Item], rounds: int) -> dict[str, tuple[Showing, ...]]:
     return found
 
 
-def record(wanted: list[Item], pinned: Recording | None) -> dict[str, Seen]:
+def record(wanted: list[Item], pinned: Edition | None) -> dict[str, ItemRecord]:
     """Run everything; what differs from the pinned recording, if there is one, AGAIN times more."""
     if pinned is None:
         shown = play(wanted, AGAIN)
-        return {item.name: Seen(item.program, shown[item.name]) for item in wanted}
+        return {item.name: ItemRecord(item.program, shown[item.name]) for item in wanted}
     shown = play(wanted, 1)
     again = [item for item in wanted if not _as_pinned(shown[item.name], pinned.items[item.name])]
     print(f"{len(again)} items differ; they run {AGAIN} times more:", flush=True)
@@ -212,18 +212,18 @@ def record(wanted: list[Item], pinned: Recording | None) -> dict[str, Seen]:
     return {item.name: _seen(item, shown[item.name], pinned.items[item.name]) for item in wanted}
 
 
-def _as_pinned(showings: tuple[Showing, ...], pinned: Seen) -> bool:
+def _as_pinned(showings: tuple[Showing, ...], pinned: ItemRecord) -> bool:
     return recordings.compare(pinned.showings, showings) == recordings.UNCHANGED
 
 
-def _seen(item: Item, showings: tuple[Showing, ...], pinned: Seen) -> Seen:
+def _seen(item: Item, showings: tuple[Showing, ...], pinned: ItemRecord) -> ItemRecord:
     """Keep what is shown only where it differs, or where how often it is shown is the point."""
     if item.runs == 1 and _as_pinned(showings, pinned):
-        return Seen(item.program, pinned=recordings.digest(showings))
-    return Seen(item.program, showings)
+        return ItemRecord(item.program, pinned=recordings.digest(showings))
+    return ItemRecord(item.program, showings)
 
 
-def pinned_recording(wanted: list[Item]) -> Recording:
+def pinned_edition(wanted: list[Item]) -> Edition:
     """Read the pinned recording. Raises ValueError where it does not hold today's programs."""
     path = recordings.file_of(pinned_torch())
     if not path.exists():
@@ -238,11 +238,11 @@ def pinned_recording(wanted: list[Item]) -> Recording:
     return pinned
 
 
-def kept(old: Recording | None, new: Recording, wanted: list[Item]) -> dict[str, Seen]:
+def kept(old: Edition | None, new: Edition, wanted: list[Item]) -> dict[str, ItemRecord]:
     """Return what an older recording holds of today's programs, if it was made of this torch."""
     if old is None or (old.torch, old.python, old.system) != (new.torch, new.python, new.system):
         return {}
-    pinned = pinned_recording(wanted) if new.version != pinned_torch() else old
+    pinned = pinned_edition(wanted) if new.version != pinned_torch() else old
     return {
         item.name: seen
         for item in wanted
@@ -251,7 +251,7 @@ def kept(old: Recording | None, new: Recording, wanted: list[Item]) -> dict[str,
     }
 
 
-def existing(version: str) -> Recording | None:
+def existing(version: str) -> Edition | None:
     """Read the recording of a version as it is; None if there is none or it cannot be read."""
     try:
         return recordings.read(recordings.file_of(version))
@@ -259,21 +259,21 @@ def existing(version: str) -> Recording | None:
         return None
 
 
-def empty() -> Recording:
+def empty() -> Edition:
     """Return a recording of the installed torch without items."""
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     system = f"{platform.system()}, {os.cpu_count()} cores"
     torch = importlib.metadata.version("torch")
-    return Recording(torch, platform.python_version(), system, today, today, {})
+    return Edition(torch, platform.python_version(), system, today, today, {})
 
 
-def make(fresh: bool) -> Recording:
+def make(fresh: bool) -> Edition:
     """Run what is to be run and return the recording. Raises ValueError, spmd.LauncherError."""
     new = empty()
     with ExitStack() as stack:
         pages = stack.enter_context(spmd.Launcher())
         wanted = list(items(Servers(pages, stack.enter_context(grader.launcher()))))
-        pinned = None if new.version == pinned_torch() else pinned_recording(wanted)
+        pinned = None if new.version == pinned_torch() else pinned_edition(wanted)
         old = None if fresh else existing(new.version)
         have = kept(old, new, wanted)
         print(f"{len(have)} of {len(wanted)} items are recorded already", flush=True)
@@ -305,7 +305,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def summary(pinned: Recording, later: Recording) -> str:
+def summary(pinned: Edition, later: Edition) -> str:
     """Return how many items there are of each status."""
     found = [recordings.status(name, pinned, later) for name in later.items]
     kinds = (recordings.UNCHANGED, recordings.VARIES, recordings.DIFFERENT)

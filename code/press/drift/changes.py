@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from press.drift import recordings
-from press.drift.recordings import Recording, Showing
+from press.drift.recordings import Edition, Showing
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Difference:
     changes: tuple[Change, ...]
 
 
-def differences(found: list[Recording], changes=CHANGES) -> list[Difference]:
+def differences(found: list[Edition], changes=CHANGES) -> list[Difference]:
     """Return every difference of all versions, in order of version and name."""
     pinned, *later = found
     return [

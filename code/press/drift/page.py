@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from press.drift import changes, recordings
 from press.drift.changes import Change, Difference
-from press.drift.recordings import Recording, Seen
+from press.drift.recordings import Edition, ItemRecord
 
 if TYPE_CHECKING:  # a fence that prints recordings does not depend on how fences are read
     from press.fences import Fence
@@ -23,7 +23,7 @@ ALIKE, DIFFER = 4, 12
 
 
 @functools.cache
-def everything() -> tuple[Recording, ...]:
+def everything() -> tuple[Edition, ...]:
     """Return all recordings, the pinned version first."""
     return tuple(recordings.read_all())
 
@@ -34,7 +34,7 @@ def all_differences() -> tuple[Difference, ...]:
     return tuple(changes.differences(list(everything())))
 
 
-def versions(found: Iterable[Recording] = ()) -> str:
+def versions(found: Iterable[Edition] = ()) -> str:
     """Return a table: a row for each version, how many items are of each status, the date."""
     pinned, *later = found or everything()
     rows = ["| torch | recorded on | items | unchanged | varying | different |"]
@@ -46,12 +46,12 @@ def versions(found: Iterable[Recording] = ()) -> str:
     return "\n".join(rows) + f"\n\n{'; '.join(where)}."
 
 
-def _told(one: Recording) -> str:
+def _told(one: Edition) -> str:
     when = one.date if one.since == one.date else f"{one.since} to {one.date}"
     return f"| {one.torch} | {when} | {len(one.items)} |"
 
 
-def not_compared(now: Iterable[Fence], found: Iterable[Recording] = ()) -> list[str]:
+def not_compared(now: Iterable[Fence], found: Iterable[Edition] = ()) -> list[str]:
     """Return the items that were written or changed since they were recorded.
 
     now: the fences of all pages as they are now
@@ -128,7 +128,7 @@ def _beside(name: str) -> str:
     return '<div class="grid" markdown>\n\n' + "\n\n".join(parts) + "\n\n</div>"
 
 
-def _shown(seen: Seen) -> str:
+def _shown(seen: ItemRecord) -> str:
     one = max(seen.showings, key=lambda showing: showing.times)
     text = one.text or "(nothing)"
     return text if one.outcome == recordings.DECLARED else f"{text}\n({one.outcome})"
@@ -170,7 +170,7 @@ def counts(name: str) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _share(text: str, seen: Seen) -> str:
+def _share(text: str, seen: ItemRecord) -> str:
     times = sum(one.times for one in seen.showings if one.text == text)
     return f"{times} of {sum(one.times for one in seen.showings)}"
 

@@ -53,7 +53,7 @@ class Showing:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ItemRecord:
     """What came of one item.
 
     program:  a digest of what was run
@@ -67,7 +67,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Recording:
+class Edition:
     """All items under one version.
 
     torch:       the wheel's version, as 2.13.0+cpu
@@ -79,7 +79,7 @@ class Recording:
     system: str
     since: str
     date: str
-    items: dict[str, Seen]
+    items: dict[str, ItemRecord]
 
     @property
     def version(self) -> str:
@@ -145,7 +145,7 @@ def compare(pinned: Iterable[Showing], later: Iterable[Showing]) -> str:
     return VARIES if before & after else DIFFERENT
 
 
-def status(name: str, pinned: Recording, later: Recording) -> str:
+def status(name: str, pinned: Edition, later: Edition) -> str:
     """Compare an item of two recordings; STALE if they were not made of the same program."""
     before, after = pinned.items.get(name), later.items[name]
     if before is None or before.program != after.program:
@@ -163,30 +163,28 @@ def file_of(version: str, folder: Path = FOLDER) -> Path:
     return folder / f"torch-{version}.json"
 
 
-def read(path: Path) -> Recording:
+def read(path: Path) -> Edition:
     """Read a recording. Raises ValueError with the file's name if it is none."""
     try:
         data = json.loads(path.read_text("utf-8"))
         items = {name: _seen(entry) for name, entry in data.pop("items").items()}
-        return Recording(**data, items=items)
+        return Edition(**data, items=items)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         again = f"record it anew: nox -s drift -- {path.stem.removeprefix('torch-')}"
         raise ValueError(f"{path.name} is no recording ({error!r}); {again}") from error
 
 
-def _seen(entry: dict) -> Seen:
+def _seen(entry: dict) -> ItemRecord:
     shown = entry.get("showings", ())
     showings = tuple(Showing(one["outcome"], "\n".join(one["text"]), one["times"]) for one in shown)
-    return Seen(entry["program"], showings, entry.get("pinned", ""))
+    return ItemRecord(entry["program"], showings, entry.get("pinned", ""))
 
 
-def write(recording: Recording, folder: Path = FOLDER) -> Path:
+def write(edition: Edition, folder: Path = FOLDER) -> Path:
     """Write a recording; a reader sees the old one or the new one. Return its file."""
-    path = file_of(recording.version, folder)
-    data = {
-        name: getattr(recording, name) for name in ("torch", "python", "system", "since", "date")
-    }
-    data["items"] = {name: _entry(seen) for name, seen in sorted(recording.items.items())}
+    path = file_of(edition.version, folder)
+    data = {name: getattr(edition, name) for name in ("torch", "python", "system", "since", "date")}
+    data["items"] = {name: _entry(seen) for name, seen in sorted(edition.items.items())}
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
         part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
@@ -196,7 +194,7 @@ def write(recording: Recording, folder: Path = FOLDER) -> Path:
     return path
 
 
-def _entry(seen: Seen) -> dict:
+def _entry(seen: ItemRecord) -> dict:
     if seen.pinned:
         return {"program": seen.program, "pinned": seen.pinned}
     shown = [
@@ -206,7 +204,7 @@ def _entry(seen: Seen) -> dict:
     return {"program": seen.program, "showings": shown}
 
 
-def read_all(folder: Path = FOLDER) -> list[Recording]:
-    """Read every recording, oldest version first: the first is the pinned one."""
+def read_all(folder: Path = FOLDER) -> list[Edition]:
+    """Read every edition, oldest version first: the first is the pinned one."""
     found = [read(path) for path in folder.glob("torch-*.json")]
     return sorted(found, key=lambda one: [int(n) for n in re.findall(r"\d+", one.version)])

@@ -9,7 +9,7 @@ from distlab.timeline import Layer, Link
 PROGRAM = """
 import torch
 import torch.distributed as dist
-from distlab.overlap import Recorder, SlowLink, WAYS, step
+from distlab.overlap import SpanLog, SlowLink, WAYS, step
 from distlab.timeline import Layer, Link, buckets, hidden_seconds
 
 dist.init_process_group("gloo")
@@ -31,7 +31,7 @@ for way in WAYS:
             assert all(ends[layer.name] <= span.start for layer in bucket)
     else:
         assert min(s.start for s in sent) >= max(ends.values()), way
-with SlowLink(link, Recorder(rank)) as slow:
+with SlowLink(link, SpanLog(rank)) as slow:
     assert slow.reduce(torch.tensor([2.0 * rank]), "mean").wait().item() == 1.0
 dist.barrier()
 dist.destroy_process_group()
@@ -55,12 +55,12 @@ def test_a_lost_peer_is_told_to_who_waits(launcher):
     program = """
 import torch
 import torch.distributed as dist
-from distlab.overlap import Recorder, SlowLink
+from distlab.overlap import SpanLog, SlowLink
 from distlab.timeline import Link
 dist.init_process_group("gloo")
 dist.barrier()
 if dist.get_rank() == 0:
-    with SlowLink(Link(0.0, 0.0), Recorder(0)) as slow:
+    with SlowLink(Link(0.0, 0.0), SpanLog(0)) as slow:
         try:
             slow.reduce(torch.ones(1), "alone").wait()
         except RuntimeError:

@@ -15,7 +15,7 @@ from distlab.spmd import Program
 from press import scan
 from press.drift import changes, page, recordings
 from press.drift.changes import CHANGES, Change
-from press.drift.recordings import DECLARED, Recording, Seen, Showing
+from press.drift.recordings import DECLARED, Edition, ItemRecord, Showing
 from press.project import pinned_torch
 from record import drift
 from tools.site_copy import ROOT
@@ -31,9 +31,9 @@ def shown(*texts: str, outcome: str = DECLARED) -> tuple[Showing, ...]:
     return tuple(Showing(outcome, text) for text in texts)
 
 
-def recording(version: str, **items: tuple[Showing, ...]) -> Recording:
-    seen = {name: Seen("program", showings) for name, showings in items.items()}
-    return Recording(version, "3.11.7", "Linux, 2 cores", "2026-11-30", "2026-11-30", seen)
+def edition(version: str, **items: tuple[Showing, ...]) -> Edition:
+    seen = {name: ItemRecord("program", showings) for name, showings in items.items()}
+    return Edition(version, "3.11.7", "Linux, 2 cores", "2026-11-30", "2026-11-30", seen)
 
 
 # ---- Comparing -----------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_equal_showings_are_counted():
 
 
 def test_what_was_recorded_of_another_program_is_not_compared():
-    pinned, later = recording("2.8.0", x=shown("a")), recording("2.13.0", x=shown("b"))
+    pinned, later = edition("2.8.0", x=shown("a")), edition("2.13.0", x=shown("b"))
     changed = dataclasses.replace(later.items["x"], program="another")
     later.items["x"] = changed
 
@@ -101,19 +101,19 @@ def test_what_was_recorded_of_another_program_is_not_compared():
 
 def test_what_equalled_another_recording_of_the_pinned_version_is_not_compared():
     old, new = shown("a"), shown("b")
-    later = recording("2.13.0")
-    later.items["x"] = Seen("program", pinned=recordings.digest(old))
+    later = edition("2.13.0")
+    later.items["x"] = ItemRecord("program", pinned=recordings.digest(old))
 
-    assert recordings.status("x", recording("2.8.0", x=old), later) == recordings.UNCHANGED
-    assert recordings.status("x", recording("2.8.0", x=new), later) == recordings.STALE
+    assert recordings.status("x", edition("2.8.0", x=old), later) == recordings.UNCHANGED
+    assert recordings.status("x", edition("2.8.0", x=new), later) == recordings.STALE
 
 
 # ---- Files ---------------------------------------------------------------------------------------
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path):
-    one = recording("2.13.0+cpu", x=shown("two\nlines \N{BEACH WITH UMBRELLA}"))
-    one.items["y"] = Seen("program", pinned="0123456789ab")
+    one = edition("2.13.0+cpu", x=shown("two\nlines \N{BEACH WITH UMBRELLA}"))
+    one.items["y"] = ItemRecord("program", pinned="0123456789ab")
     path = recordings.write(one, tmp_path)
 
     assert path.name == "torch-2.13.0.json"
@@ -123,7 +123,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
 
 def test_versions_are_in_their_order_and_not_in_that_of_their_names(tmp_path):
     for version in ("2.14.1", "2.8.0", "2.13.0+cpu"):
-        recordings.write(recording(version), tmp_path)
+        recordings.write(edition(version), tmp_path)
 
     assert [r.version for r in recordings.read_all(tmp_path)] == ["2.8.0", "2.13.0", "2.14.1"]
 
@@ -141,11 +141,11 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    path = recordings.write(recording("2.13.0", x=shown("old")), tmp_path)
+    path = recordings.write(edition("2.13.0", x=shown("old")), tmp_path)
     monkeypatch.setattr(type(path), "replace", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        recordings.write(recording("2.13.0", x=shown("new")), tmp_path)
+        recordings.write(edition("2.13.0", x=shown("new")), tmp_path)
     assert recordings.read(path).items["x"].showings == shown("old")
     assert list(tmp_path.iterdir()) == [path]
 
@@ -251,12 +251,12 @@ def test_the_table_counts_every_item_once():
 
 def test_what_cannot_be_compared_is_known():
     (fence, *_) = scan.page('```python exec="on" id="y"\nx\n```', "content/new.md").fences
-    pinned, later = recording("2.8.0", x=shown("a")), recording("2.13.0", x=shown("a"))
+    pinned, later = edition("2.8.0", x=shown("a")), edition("2.13.0", x=shown("a"))
 
     assert page.not_compared([], [pinned, later]) == []
     assert page.not_compared([fence], [pinned, later]) == ["new.md#fence-y"]
     name, program = recordings.fence_item(fence)
-    pinned.items[name] = later.items[name] = Seen(program, shown("b"))
+    pinned.items[name] = later.items[name] = ItemRecord(program, shown("b"))
     assert page.not_compared([fence], [pinned, later]) == []
     changed = dataclasses.replace(fence, code="y")
     assert page.not_compared([changed], [pinned, later]) == ["new.md#fence-y"]
@@ -300,7 +300,7 @@ def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     fences = fences_by_name()
     now = dict(map(recordings.fence_item, fences.values()))
     recorded = {
-        n for n in fences if n in now and RECORDED[0].items.get(n, Seen("")).program == now[n]
+        n for n in fences if n in now and RECORDED[0].items.get(n, ItemRecord("")).program == now[n]
     }
 
     assert {name for name, fence in fences.items() if page.note(fence)} == {
@@ -354,10 +354,10 @@ def take(left: list[str]) -> str:
 
 
 def test_what_differs_runs_again_and_only_that(capsys):
-    pinned = recording("2.8.0", x=shown("a"), y=shown("a"), z=shown("a"))
+    pinned = edition("2.8.0", x=shown("a"), y=shown("a"), z=shown("a"))
     seen = drift.record([item("x", "a"), item("y", "b", "a"), item("z", "c")], pinned)
 
-    assert seen["x"] == Seen("program", pinned=recordings.digest(shown("a")))
+    assert seen["x"] == ItemRecord("program", pinned=recordings.digest(shown("a")))
     assert [(s.text, s.times) for s in seen["y"].showings] == [("a", drift.AGAIN), ("b", 1)]
     assert [(s.text, s.times) for s in seen["z"].showings] == [("c", 1 + drift.AGAIN)]
     assert "2 items differ" in capsys.readouterr().out
@@ -370,19 +370,19 @@ def test_under_the_pinned_version_everything_runs_more_than_once():
 
 
 def test_how_often_a_race_came_out_how_is_kept_even_if_nothing_differs():
-    pinned = recording("2.8.0", x=shown("a"))
+    pinned = edition("2.8.0", x=shown("a"))
 
     assert drift.record([item("x", "a", runs=5)], pinned)["x"].showings[0].times == 5
 
 
 def test_only_what_was_recorded_of_the_same_program_and_torch_is_kept():
-    old = recording("2.8.0", x=shown("a"), y=shown("a"))
+    old = edition("2.8.0", x=shown("a"), y=shown("a"))
     changed = dataclasses.replace(item("y", "a"), program="another")
     wanted = [item("x", "a"), changed, item("new", "a")]
 
-    assert drift.kept(old, recording("2.8.0"), wanted).keys() == {"x"}
-    assert drift.kept(old, recording("2.8.0+cpu"), wanted) == {}
-    assert drift.kept(None, recording("2.8.0"), wanted) == {}
+    assert drift.kept(old, edition("2.8.0"), wanted).keys() == {"x"}
+    assert drift.kept(old, edition("2.8.0+cpu"), wanted) == {}
+    assert drift.kept(None, edition("2.8.0"), wanted) == {}
 
 
 def test_the_command_takes_no_version():

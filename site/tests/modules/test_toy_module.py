@@ -158,6 +158,7 @@ def test_its_promises_its_lab_and_its_exercise_are_tested(copy, site):
         "test_an_untouched_stub_fails_and_says_how_to_begin[99/1]",
         "test_a_wrong_answer_is_told_what_it_needs_to_hear[99/1",
         "test_a_new_user_lists_checks_and_passes[99_toy]",
+        "test_the_zip_holds_one_modules_tasks[99_toy]",
         "test_the_zip_holds_every_fence_the_lab_and_the_pins[99_toy]",
         "test_a_file_ends_as_its_fence_declares[99-toy-max]",
     ):

@@ -463,7 +463,9 @@ def test_a_run_leaves_no_file_and_a_closed_launcher_no_folder(tmp_path, monkeypa
         run(launcher, "open('left', 'w').write('x')")
         (folder,) = tmp_path.iterdir()
 
-        assert sorted(path.name for path in folder.iterdir()) == ["server.log", "tmp"]
+        assert eventually(
+            lambda: sorted(path.name for path in folder.iterdir()) == ["server.log", "tmp"]
+        )
     assert not list(tmp_path.iterdir())
 
 

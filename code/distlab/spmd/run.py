@@ -37,6 +37,7 @@ class Member:
     exit: int | None = None
     killed: bool = False
     seconds: float = 0.0
+    cpu: float = 0.0
 
     @property
     def alive(self) -> bool:
@@ -108,12 +109,12 @@ class Run:
         path = member and member.place.file("stderr")
         return path.stat().st_mtime if path and path.exists() else 0.0
 
-    def ended(self, pid: int, exit_status: int) -> None:
+    def ended(self, pid: int, exit_status: int, cpu: float = 0.0) -> None:
         """Note that a process has been reaped; one that is no rank of this run is ignored."""
         member = next((m for m in self.members if m.pid == pid and m.alive), None)
         if member is None:
             return
-        member.exit = exit_status
+        member.exit, member.cpu = exit_status, cpu
         member.seconds = time.monotonic() - self.begun
         member.killed = self.phase != "running" and exit_status == -signal.SIGKILL
         if self.phase == "running" and self._failed(member) and self.first_failed is None:
@@ -210,6 +211,7 @@ class Run:
             stderr=_text(place.file("stderr")),
             stack=_text(place.file("stack")),
             seconds=round(member.seconds, 3),
+            cpu=round(member.cpu, 3),
         )
 
 

@@ -132,7 +132,7 @@ def on_post_build(config):
     _told(session.build.finish, session.draft.folder, address)
     log.info(session.build.summary())
     if session.memory:
-        log.info("%d pages rendered", len(session.memory.rendered))
+        log.info("pages: %d rendered", len(session.memory.rendered))
     if not (config.strict and _warnings()):
         session.draft.publish()
         session.draft = None

@@ -48,11 +48,11 @@ FENCES = {"alone", "library", "loads", "lab", "shell"}
 EDITS = {  # kind -> file, old, new, the fences that run again
     "prose": ("content/index.md", "Some prose.", "More prose.", set()),
     "title": ("content/index.md", 'id="alone"', 'id="alone" title="A title"', set()),
-    "template": ("site/theme/main.html", "{% block", "<!-- x -->\n{% block", set()),
+    "template": ("site/theme/main.html", "summary_large_image", "summary", set()),
     "mkdocs.yml": ("mkdocs.yml", "site_name: ", "site_name: Not ", set()),
     "glossary": ("content/glossary.md", "A process's", "One process'", set()),
     "sources": ("site/sources/first.toml", "A paper", "The paper", set()),
-    "press": ("code/press/formatter.py", '"(no output)"', '"(nothing)"', set()),
+    "press": ("code/press/formatter.py", 'title = "Output" if', 'title = "Said" if', set()),
     "fence": ("content/index.md", 'print("one")', 'print("two")', {"alone"}),
     "distlab": ("code/distlab/ring.py", '"""', '"""Edited: ', {"library"}),
     "lab": ("content/code/lab.py", "lab", "edited lab", {"lab", "shell"}),

@@ -17,13 +17,14 @@ import pytest
 
 from browser import visits
 from browser.visits import Setting, faults, reader, visit
+from press import modules
 from press.project import ROOT
 
 SITE = Path(os.environ.get("SITE_DIR", ROOT / "public")).resolve()
 SCREENSHOTS = ROOT / ".cache" / "screenshots"
 FIGURES = ROOT / ".cache" / "browser.jsonl"
 PAGES = sorted(str(page.relative_to(SITE)) for page in SITE.glob("**/*.html"))
-MODULE = "courses/pytorch/26_ddp_gloo.html"
+MODULE = f"courses/pytorch/{modules.everything()[0].stem}.html"
 WIDTHS, AUDITED, PHOTOGRAPHED = (1440, 1280, 390), (1280, 390), (1440, 390)
 SETTINGS = [Setting(width, scheme) for width in WIDTHS for scheme in ("light", "dark")]
 PICTURE = 12_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from press import draft
+from press import draft, modules
 from press.draft import Draft
 from tools.site_copy import ROOT, Site, differences, files
 from tools.watch import HANG, eventually, processes_with
@@ -21,7 +21,8 @@ FAULTS = (
     "# A page\n\n```python exec=on\npass\n```\n",
     '# A page\n\n```python exec="on"\nprint("[dead](index.md)")\n```\n',
 )
-PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", "courses/pytorch/26_ddp_gloo.md")
+MODULES = tuple(f"courses/pytorch/{module.stem}.md" for module in modules.everything())
+PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", *MODULES)
 SLOW = """# A page
 
 ```python exec="on" ranks="2" timeout="600"

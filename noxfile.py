@@ -171,7 +171,7 @@ def record_version(session: nox.Session, version: str) -> None:
     others = [line for line in locked if not re.match("torch|triton|nvidia-", line)]
     constraints.write_text("\n".join(others))
     session.log(f"installing torch {version}, which takes up to 7 GB and some minutes")
-    session.install(f"torch=={version}", "numpy", "-c", str(constraints))
+    session.install(f"torch=={version}", "numpy", "rich", "-c", str(constraints))
     fresh = ["--fresh"] if "--fresh" in session.posargs else []
     session.run("python", "-m", "record.drift", *fresh, env=variables())
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from press import fences
 from press.executor import Execution
 from press.fences import Fence
+from press.project import pinned_torch
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time stamp of every file in a zip, so that its bytes do not depend on when it was built."""
@@ -77,7 +78,7 @@ def _zip(path: Path, lab: Path, files: dict[str, str], root: Path) -> None:
     for module in sorted((root / "code/distlab").rglob("*.py")):
         # Beside the fences, so that Python finds it without further ado.
         content[f"fences/{module.relative_to(root / 'code').as_posix()}"] = module.read_bytes()
-    content["requirements.txt"] = b"torch==2.8.0\nnumpy\n"
+    content["requirements.txt"] = f"torch=={pinned_torch(root)}\nnumpy\n".encode()
     content["constraints.txt"] = (root / "constraints.txt").read_bytes()
     content["README.txt"] = README.format(module=lab.stem).encode()
     write_zip(path, lab.stem, content)

@@ -26,13 +26,17 @@ from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.treeprocessors import Treeprocessor
 
-from press import page_extension
+from press import not_compared, page_extension, scan
+from press.fences import Problem
 from press.project import SITE
 
 MARK = r"\[\[(?P<kind>[a-z-]+)(?::(?P<name>[\w.-]+))?\]\]"
 SOURCE_MARK = re.compile(r"\[\[src:([\w.-]+)\]\]")
-FENCE_ID = re.compile(r'^[ \t>]*`{3,}\w+ [^\n]*\bid="([\w-]+)"', re.MULTILINE)
+VERBATIM = re.compile(r"(`+)(?:(?!\n\s*\n).)+?(?<!`)\1(?!`)|<!--.*?-->", re.DOTALL)
 LIST = "[[sources]]"
+PARAGRAPHS = (LIST, not_compared.MARK)
+"""What stands alone in a paragraph, and is no mark behind a claim."""
+
 SOURCES = ("modules/*/sources.toml", "sources/*.toml")
 """Where sources are defined, below site/: those of modules, and those of single pages."""
 
@@ -49,11 +53,16 @@ class Source:
     accessed: str
 
 
+def files(folder: Path = SITE) -> list[Path]:
+    """Return the files of SOURCES."""
+    return sorted(path for pattern in SOURCES for path in folder.glob(pattern))
+
+
 @functools.cache
 def sources(folder: Path = SITE) -> dict[str, Source]:
     """Read every file of SOURCES. Raises ValueError for a name that stands twice."""
     known: dict[str, Source] = {}
-    for path in sorted(path for pattern in SOURCES for path in folder.glob(pattern)):
+    for path in files(folder):
         table = tomllib.loads(path.read_text())
         accessed = table.pop("accessed")
         for name, entry in table.items():
@@ -65,15 +74,33 @@ def sources(folder: Path = SITE) -> dict[str, Source]:
     return known
 
 
-def used_sources(text: str) -> dict[str, int]:
-    """Return the number of each source that a text marks, by its first use."""
-    names = dict.fromkeys(SOURCE_MARK.findall(text))
+def used_sources(source: str) -> dict[str, int]:
+    """Return the number of each source that a page's text marks, by its first use."""
+    names = dict.fromkeys(SOURCE_MARK.findall(scan.text(source, "").prose))
     return {name: number for number, name in enumerate(names, 1)}
 
 
-def fence_ids(text: str) -> frozenset[str]:
-    """Return the ids of the fences in a page's source text."""
-    return frozenset(FENCE_ID.findall(text))
+def faults(page: scan.Scan, file: str) -> list[Problem]:
+    """Return the marks of a page that mean nothing, which a look at its text tells.
+
+    What an included file marks is seen when the page is rendered.
+    """
+    prose = VERBATIM.sub(lambda match: "\n" * match[0].count("\n"), page.prose)
+    return [
+        Problem(f"{file}:{number}", fault)
+        for number, line in enumerate(prose.split("\n"), 1)
+        for mark in re.finditer(MARK, line)
+        if line.strip() not in PARAGRAPHS and (fault := _fault(page, mark))
+    ]
+
+
+def _fault(page: scan.Scan, mark: re.Match[str]) -> str:
+    """Return why a mark means nothing, or ""."""
+    kind, name = mark["kind"], mark["name"] or ""
+    known = {"ran": name in page.ids, "src": name in sources()}
+    if known.get(kind, mark[0] in ("[[judged]]", "[[not-run]]")):
+        return ""
+    return _reason(kind, name, mark[0])
 
 
 class Marks(InlineProcessor):
@@ -81,23 +108,23 @@ class Marks(InlineProcessor):
 
     def handleMatch(self, match: re.Match[str], data: str):  # noqa: N802, Markdown's name
         """Return the element for one mark."""
-        markup = self._markup(match["kind"], match["name"] or "", match[0])
+        markup = self._markup(match, match["kind"], match["name"])
         # Raw HTML: MkDocs, which checks the links that Markdown makes, sees no anchor of a fence.
         return self.md.htmlStash.store(markup), match.start(0), match.end(0)
 
-    def _markup(self, kind: str, name: str, written: str) -> str:
+    def _markup(self, mark: re.Match[str], kind: str, name: str | None) -> str:
         faults = page_extension.PageFaults(self.md)
-        if kind == "ran" and name in fence_ids(faults.source):
+        if fault := _fault(scan.text(faults.source, faults.name), mark):
+            return faults.add(mark[0], fault)
+        if kind == "ran":
             return _link("executed", "executed", f"#fence-{name}", f"asserted by the fence {name}")
-        if kind == "src" and name in sources():
-            number = used_sources(faults.source)[name]
+        if kind == "src":
+            number = used_sources(faults.source).get(name, "")
             title = f"{sources()[name].title}; accessed {sources()[name].accessed}"
             return _link("source", f"source {number}", sources()[name].url, title)
-        if written == "[[judged]]":
+        if kind == "judged":
             return _span("judgement", "judgement")
-        if written == "[[not-run]]":
-            return _span("not-executed", "not executed here")
-        return faults.add(written, _reason(kind, name, written))
+        return _span("not-executed", "not executed here")
 
 
 def _reason(kind: str, name: str, written: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distlab.spmd import Launcher, Outcome, Program
@@ -33,16 +33,6 @@ def close_shared_launcher() -> None:
         _shared = None
 
 
-def used_files(root: Path) -> list[Path]:
-    """Return every file that a fence might use: the library with its data, labs, solutions."""
-    return [
-        path
-        for folder in ("code", "content", "site/solutions")
-        for kind in ("*.py", "*.json")
-        for path in (root / folder).rglob(kind)
-    ]
-
-
 @dataclass(frozen=True)
 class Execution:
     """One fence, executed: an entry of executions.json."""
@@ -55,48 +45,91 @@ class Execution:
     seconds: float
 
 
+def _ignore(name: str, future: Future) -> None:
+    """Follow nothing."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A fence that was given to the fork server; `begun` is the time of day then."""
+
+    future: Future[Outcome]
+    begun: float
+
+
 class Executor:
     """Executes the fences of one build. `root` is the project; `fresh` ignores what is cached."""
 
-    def __init__(self, root: Path, *, fresh: bool = False) -> None:
-        """Start nothing: a build whose fences are all cached imports no torch."""
+    def __init__(
+        self, root: Path, follow: Callable[[str, Future], None] = _ignore, *, fresh: bool = False
+    ) -> None:
+        """Start nothing: a build whose fences are all cached imports no torch.
+
+        follow: is told the name and the future of each fence that is run
+        """
+        self.follow = follow
+        self.root = root
         self.links = tuple((name, path) for name, path in links(root) if Path(path).exists())
         folder = Path(os.environ.get("FENCE_CACHE", root / ".cache/fences"))
-        self.cache = Cache(folder, used_files(root))
+        self.cache = Cache(folder, root)
         self.fresh = fresh
-        self.submitted: dict[str, Future[Outcome]] = {}
+        self.stored: dict[str, Outcome] = {}
+        self.submitted: dict[str, Submitted] = {}
 
     def prefetch(self, fences: Iterable[Fence]) -> None:
         """Submit what the cache does not hold, so that it runs while pages are read."""
         for fence in fences:
             # A snippet is expanded when its page is rendered; until then the text is not known.
             if fence.code is not None:
-                program = fence.program(fence.code, self.links)
-                key = self._key(fence, program)
-                if self.fresh or self.cache.get(key) is None:
-                    self._submit(key, program)
+                program = self._program(fence, fence.code)
+                key = _key(self.cache, fence, program)
+                if self._stored(key) is None:
+                    self._submit(key, fence, program)
 
     def execute(self, fence: Fence, code: str) -> Execution:
         """Return what came of a fence with this text. Raises LauncherError."""
         begun = time.monotonic()
-        program = fence.program(code, self.links)
-        key = self._key(fence, program)
-        outcome = None if self.fresh or key in self.submitted else self.cache.get(key)
+        program = self._program(fence, code)
+        key = _key(self.cache, fence, program)
+        outcome = self._stored(key)
         cached = outcome is not None
-        outcome = outcome or self._submit(key, program).result()
+        if not cached:
+            run = self._submit(key, fence, program)
+            outcome = run.future.result()
         problem = judge(fence, outcome, code)
         if not cached and problem is None:
-            self.cache.put(key, outcome)
+            self.cache.put(key, outcome, run.begun)
         waited = time.monotonic() - begun
         seconds = waited if cached else outcome.seconds
         return Execution(fence, code, outcome, problem, cached, seconds)
 
-    def _submit(self, key: str, program: Program) -> Future[Outcome]:
+    def known(self, fence: Fence, code: str) -> Outcome | None:
+        """Return what a fence with this text would show, if that is known without running it."""
+        return self._stored(_key(self.cache, fence, self._program(fence, code)))
+
+    def _program(self, fence: Fence, code: str) -> Program:
+        return replace(fence.program(code, self.links), watch=str(self.root))
+
+    def _stored(self, key: str) -> Outcome | None:
+        """Return what the cache holds, read once in a build."""
+        if self.fresh or key in self.submitted:
+            return None
+        if key not in self.stored and (outcome := self.cache.get(key)):
+            self.stored[key] = outcome
+        return self.stored.get(key)
+
+    def _submit(self, key: str, fence: Fence, program: Program) -> Submitted:
         if key not in self.submitted:
-            self.submitted[key] = shared_launcher().submit(program)
+            begun = time.time()
+            future = shared_launcher().submit(program)
+            self.submitted[key] = Submitted(future, begun)
+            self.follow(fence.name, future)
         return self.submitted[key]
 
-    def _key(self, fence: Fence, program: Program) -> str:
-        declared = {"raises": fence.raises, "hang": fence.hang, "returncode": fence.returncode}
-        asked = {"code": program.source, "options": fence.options, "language": fence.language}
-        return self.cache.key(asked | declared)
+
+def _key(cache: Cache, fence: Fence, program: Program) -> str:
+    """Return the key of all that decides what happens; how it is shown is no part of it."""
+    told = program.to_json()
+    del told["links"], told["watch"]  # of this machine
+    declared = {"raises": fence.raises, "hang": fence.hang, "returncode": fence.returncode}
+    return cache.key(told | declared)

@@ -15,8 +15,11 @@ import difflib
 import re
 import signal
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
+from distlab.practice.tasks import ONLY
 from distlab.spmd import MAX_RANKS, Outcome, Program, RankOutcome, texts
+from press import modules
 
 PYTHON = ("python", "py")
 SHELLS = {"bash": "bash", "sh": "sh", "console": "sh"}
@@ -73,18 +76,23 @@ class Fence:
     def program(self, code: str, links: tuple[tuple[str, str], ...] = ()) -> Program:
         """Return the program that runs `code` as this fence asks."""
         shell = SHELLS.get(self.language, "")
-        width = self.options.get("width")
         return Program(
             code,
             ranks=self.ranks,
             timeout=self.hang or self.timeout,
             shell=shell,
             name="fence.sh" if shell else "fence.py",
-            env=(("COLUMNS", width),) if width else (),
+            env=_surroundings(self.at, self.options),
             links=links,
             waits=self.waits or bool(self.hang),
             **({"start": self.start} if self.start else {}),
         )
+
+
+def _surroundings(at: str, options: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return a fence's own environment: a module's page offers the exercises of that module."""
+    width, module = options.get("width"), modules.number_of(PurePath(at).name)
+    return ((("COLUMNS", width),) if width else ()) + (((ONLY, module),) if module else ())
 
 
 def read_options(info: str) -> dict[str, str]:

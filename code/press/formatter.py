@@ -64,6 +64,8 @@ class Formatter:
         for option in fences.OURS:
             extra.pop(option, None)  # base_format would write them into the header it makes
         fence = self.asked.get(at)
+        if fence is None and any(problem.at == at for problem in self.problems):
+            return Markup()  # its header was refused
         if fence is None:
             return self._refuse("an unknown page", STRAY, todo="write it into the page")
         try:

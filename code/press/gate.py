@@ -1,63 +1,60 @@
 """The integrity gate: what the sources ask for was run, and is shown; everything else fails.
 
-`scan` reads the Markdown of a page, `shown` reads its HTML, `compare` holds both against the
-record of what was executed. As a command, over a built site:
+`scan` reads the Markdown of a page, `rendered` reads its HTML, `compare` holds both against the
+record of what was executed, and `links` looks where every link leads. As a command, over a built
+site:
 
     python -m press.gate [CONTENT [PUBLIC]]
+
+With links that begin with a slash, as those of 404.html, it needs the SITE_URL that the site was
+built with.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import os
 import sys
 from collections.abc import Iterable
-from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from press import scan
+from press import links, rendered, scan
 from press.fences import Fence, Problem
 
-RAW_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
-VERBATIM = {"code", "pre", "script", "style", "textarea"}
+
+def check_pages(
+    content: Path, public: Path, asked: Iterable[Fence], ran: set[str], site_url: str | None
+) -> list[Problem]:
+    """Hold all HTML of a built site against what was asked for and ran.
+
+    site_url: where it will be published, or ""; None leaves the links alone
+    """
+    files = {path.relative_to(public).as_posix() for path in public.rglob("*") if path.is_file()}
+    names = sorted(name for name in files if name.endswith(".html"))
+    pages = {name: rendered.read((public / name).read_text("utf-8")) for name in names}
+    sources = {name: source_name(content, name) for name in names}
+    seen = {place for page in pages.values() for place in page.places}
+    raw = [_unread(sources[name], line) for name, page in pages.items() for line in page.raw]
+    faults = [*raw, *compare(asked, ran, seen)]
+    if site_url is None:
+        return faults
+    site = links.Site(files, pages, urlsplit(site_url).path or "/")
+    return [*faults, *links.problems(site, sources)]
 
 
-class _Page(HTMLParser):
-    """Collects the places of executed fences, and text that looks like an unread fence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places: list[str] = []
-        self.raw: list[str] = []
-        self.verbatim = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.verbatim += tag in VERBATIM
-        if place := dict(attrs).get("data-at"):
-            self.places.append(place)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.verbatim -= tag in VERBATIM
-
-    def handle_data(self, data: str) -> None:
-        if not self.verbatim and (match := RAW_FENCE.search(data)):
-            self.raw.append(data[match.start() :].strip().split("\n")[0])
+def source_name(content: Path, page: str) -> str:
+    """Return the name that a page, as "index.html", has in reports: that of its source."""
+    source = content / Path(page).with_suffix(".md")
+    return source.relative_to(content.parent).as_posix() if source.exists() else page
 
 
-def shown(html: str, file: str) -> tuple[set[str], list[Problem]]:
-    """Return the places of the fences that a page shows, and the fences left as prose."""
-    page = _Page()
-    page.feed(html)
-    page.close()
-    problems = [
-        Problem(
-            file,
-            f"{raw!r} stands in the text of the page: it is not a code block",
-            todo="check its indentation and its header",
-        )
-        for raw in page.raw
-    ]
-    return set(page.places), problems
+def _unread(file: str, line: str) -> Problem:
+    return Problem(
+        file,
+        f"{line!r} stands in the text of the page: it is not a code block",
+        todo="check its indentation and its header",
+    )
 
 
 def compare(asked: Iterable[Fence], ran: set[str], seen: set[str]) -> list[Problem]:
@@ -101,13 +98,8 @@ def check_site(content: Path, public: Path) -> list[Problem]:
         for entry in entries
         if entry["outcome"] != "as declared"
     ]
-    seen: set[str] = set()
-    raw: list[Problem] = []
-    for path in sorted(public.rglob("*.html")):
-        places, problems = shown(path.read_text(), path.relative_to(public).as_posix())
-        seen |= places
-        raw += problems
-    return [*asked.problems, *failed, *raw, *compare(asked.fences, ran, seen)]
+    site_url = os.environ.get("SITE_URL", "")
+    return [*asked.problems, *failed, *check_pages(content, public, asked.fences, ran, site_url)]
 
 
 def main(arguments: list[str]) -> int:

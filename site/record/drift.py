@@ -23,24 +23,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from distlab import spmd
-from distlab.practice import cli, grader, tasks
-from distlab.practice.places import IN_REPOSITORY
+from distlab.practice import cli, grader, places, tasks
 from distlab.spmd import Outcome, Program, processes, texts
-from press import fences, scan
+from press import fences, modules, scan
 from press.drift import recordings
 from press.drift.recordings import DECLARED, Recording, Seen, Showing
-from press.project import CONTENT, ROOT, links
+from press.project import CONTENT, links, pinned_torch
 from record import tally
+from record.race import Race
 
-LAB = "courses/pytorch/code/26_ddp_gloo.py"
 OWN_PAGE = "content/courses/pytorch/versions.md"  # shows what is recorded here
 LINKS = links()
 TORCHRUN = "torchrun --standalone --local-addr=127.0.0.1 --nproc_per_node=2"
 LAB_COMMANDS = {
-    "spawn": f"python content/{LAB}",
-    "forkserver": f"python content/{LAB} --start-method forkserver",
-    "torchrun": f"{TORCHRUN} content/{LAB} --torchrun",
+    "spawn": "python content/{lab}",
+    "forkserver": "python content/{lab} --start-method forkserver",
+    "torchrun": f"{TORCHRUN} content/{{lab}} --torchrun",
 }
+"""The ways to start a lab, which every lab knows."""
+
 MEASURED = re.compile(r"(?m)^(.* timed ).*$")
 AGAIN = 3
 """How often an item runs under the pinned version, and again under another if it differs."""
@@ -81,10 +82,12 @@ def items(servers: Servers) -> Iterator[Item]:
     for fence in scan.folder(CONTENT).fences:
         if not fence.at.startswith(OWN_PAGE):
             yield _fence(servers.pages, fence)
-    for race in {race.name: race for races in tally.RACES.values() for _, race in races}:
-        yield _race(servers.pages, race)
-    for way, command in LAB_COMMANDS.items():
-        yield _lab(servers.pages, way, command)
+    for races in tally.RACES.values():
+        for _, race in races:
+            yield _race(servers.pages, race)
+    for module in modules.everything():
+        for way, command in LAB_COMMANDS.items():
+            yield _lab(servers.pages, module.lab.relative_to(CONTENT).as_posix(), way, command)
     for task in tasks.everything():
         yield _exercise(servers.grader, task)
 
@@ -113,9 +116,7 @@ def _outcome(outcome: Outcome, as_declared: bool) -> str:
     return re.sub(r", after [\d.]+ s$", "", fences.happened(outcome))
 
 
-def _race(launcher: spmd.Launcher, name: str) -> Item:
-    races = [race for races in tally.RACES.values() for _, race in races]
-    race = next(race for race in races if race.name == name)
+def _race(launcher: spmd.Launcher, race: Race) -> Item:
     program = race.program()
 
     def showings(outcome: Outcome) -> list[Showing]:
@@ -124,11 +125,12 @@ def _race(launcher: spmd.Launcher, name: str) -> Item:
     digest = recordings.program_digest(program.source + repr(program.files))
     runs = RACE_RUNS[program.shell or program.start]
     run = _on(launcher, program, showings)
-    return Item(f"courses/pytorch/museum/ {name}", digest, run, runs)
+    return Item(f"courses/pytorch/museum/ {race.name}", digest, run, runs)
 
 
-def _lab(launcher: spmd.Launcher, way: str, command: str) -> Item:
+def _lab(launcher: spmd.Launcher, lab: str, way: str, pattern: str) -> Item:
     bash = {"shell": "bash", "timeout": 240.0}
+    command = pattern.format(lab=lab)
     program = Program(command, links=LINKS, **bash)
 
     def showings(outcome: Outcome) -> list[Showing]:
@@ -136,12 +138,12 @@ def _lab(launcher: spmd.Launcher, way: str, command: str) -> Item:
         said = MEASURED.sub(r"\1(a measured time)", texts.normalise(rank.stdout + rank.stderr))
         return [Showing(_outcome(outcome, outcome.cause == "finished"), said.rstrip())]
 
-    digest = recordings.program_digest(command + (CONTENT / LAB).read_text())
-    return Item(f"{LAB} {way}", digest, _on(launcher, program, showings))
+    digest = recordings.program_digest(command + (CONTENT / lab).read_text())
+    return Item(f"{lab} {way}", digest, _on(launcher, program, showings))
 
 
 def _exercise(launcher: spmd.Launcher, task: tasks.Task) -> Item:
-    text = (IN_REPOSITORY["solutions"] / task.file).read_text()
+    text = places.solution(task).read_text()
 
     def start() -> Callable[[], list[Showing]]:
         heard = _Listening(launcher)
@@ -149,7 +151,7 @@ def _exercise(launcher: spmd.Launcher, task: tasks.Task) -> Item:
         return lambda: [_graded(task, verdict(), heard)]
 
     digest = recordings.program_digest(text)
-    return Item(f"courses/pytorch/exercises/26/{task.file}", digest, start)
+    return Item(f"courses/pytorch/exercises/{task.module}/{task.file}", digest, start)
 
 
 def _graded(task: tasks.Task, verdict: grader.Verdict, heard: _Listening) -> Showing:
@@ -221,16 +223,11 @@ def _seen(item: Item, showings: tuple[Showing, ...], pinned: Seen) -> Seen:
     return Seen(item.program, showings)
 
 
-def pinned_version() -> str:
-    """Return the version that the course is about, from requirements/docs.txt."""
-    return re.search(r"(?m)^torch==([\d.]+)", (ROOT / "requirements/docs.txt").read_text())[1]
-
-
 def pinned_recording(wanted: list[Item]) -> Recording:
     """Read the pinned recording. Raises ValueError where it does not hold today's programs."""
-    path = recordings.file_of(pinned_version())
+    path = recordings.file_of(pinned_torch())
     if not path.exists():
-        first = f"nox -s drift -- {pinned_version()}"
+        first = f"nox -s drift -- {pinned_torch()}"
         raise ValueError(f"there is no {path.name} to compare with: {first}")
     pinned = recordings.read(path)
     for item in wanted:
@@ -245,7 +242,7 @@ def kept(old: Recording | None, new: Recording, wanted: list[Item]) -> dict[str,
     """Return what an older recording holds of today's programs, if it was made of this torch."""
     if old is None or (old.torch, old.python, old.system) != (new.torch, new.python, new.system):
         return {}
-    pinned = pinned_recording(wanted) if new.version != pinned_version() else old
+    pinned = pinned_recording(wanted) if new.version != pinned_torch() else old
     return {
         item.name: seen
         for item in wanted
@@ -276,7 +273,7 @@ def make(fresh: bool) -> Recording:
     with ExitStack() as stack:
         pages = stack.enter_context(spmd.Launcher())
         wanted = list(items(Servers(pages, stack.enter_context(grader.launcher()))))
-        pinned = None if new.version == pinned_version() else pinned_recording(wanted)
+        pinned = None if new.version == pinned_torch() else pinned_recording(wanted)
         old = None if fresh else existing(new.version)
         have = kept(old, new, wanted)
         print(f"{len(have)} of {len(wanted)} items are recorded already", flush=True)
@@ -302,8 +299,8 @@ def main(arguments: list[str]) -> int:
         print(f"nothing was recorded: {error}", file=sys.stderr)
         return 1
     path = recordings.write(done)
-    own = done.version == pinned_version()
-    pinned = done if own else recordings.read(recordings.file_of(pinned_version()))
+    own = done.version == pinned_torch()
+    pinned = done if own else recordings.read(recordings.file_of(pinned_torch()))
     print(f"{path.name}: {summary(pinned, done)}")
     return 0
 

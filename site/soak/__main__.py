@@ -28,11 +28,11 @@ from distlab import spmd
 from distlab.spmd import processes
 from soak import plan as plans
 from soak import programs, rules
-from soak.jobs import LOOK, Place, link, start, watch, wrong
+from soak.jobs import LOOK, RoundFolder, link, start, watch, wrong
 from soak.leaks import SHARED, Watchman
 from soak.plan import DEADLINE, Plan
 from soak.programs import PROGRAMS
-from soak.rules import Round, Seen
+from soak.rules import Observed, Round
 from tools.site_copy import ROOT, files
 
 
@@ -48,7 +48,8 @@ class Soak:
         self.folder, self.tree = folder, folder / "tree"
         for name in ("code", "content", "site"):
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, self.tree / name, ignore=ignored)
+            shutil.copytree(ROOT / name, self.tree / name, symlinks=True, ignore=ignored)
+        shutil.copytree(ROOT / "requirements", self.tree / "requirements")
         for name in ("mkdocs.yml", "constraints.txt"):
             shutil.copy(ROOT / name, self.tree)
         self.launcher = spmd.Launcher()
@@ -58,7 +59,7 @@ class Soak:
 
     def play(self, plan: Plan) -> Round:
         """Play one round and judge it."""
-        place = Place(self.folder / f"r{plan.number}", self.tree)
+        place = RoundFolder(self.folder / f"r{plan.number}", self.tree)
         if plan.job == "build" and not self.reference:
             self.reference = self._first_build()
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"],
@@ -74,13 +75,13 @@ class Soak:
 
     def _first_build(self) -> dict[str, bytes]:
         """Build once, alone: what every other build has to equal, byte by byte."""
-        place = Place(self.folder / "r0", self.tree)
+        place = RoundFolder(self.folder / "r0", self.tree)
         process = start(Plan(0, 0, "build", "cold"), place)
         if process.wait(DEADLINE["build"]):
             raise Unbuilt(f"undisturbed, the site does not build: {place.said('stderr')[-2000:]}")
         return files(place.work / "public")
 
-    def _run(self, plan: Plan, place: Place) -> Seen:
+    def _run(self, plan: Plan, place: RoundFolder) -> Observed:
         process = start(plan, place)
         self.watchman.known.add(process.pid)
         seconds, hit = watch(plan, process)
@@ -90,9 +91,9 @@ class Soak:
         output = place.said("stdout") + place.said("stderr")
         struck, begun = hit or (None, False)
         status = None if late else process.returncode
-        return Seen(status, seconds, output, unlike, struck, begun, leaving, leaks)
+        return Observed(status, seconds, output, unlike, struck, begun, leaving, leaks)
 
-    def _launch(self, plan: Plan, place: Place) -> Seen:
+    def _launch(self, plan: Plan, place: RoundFolder) -> Observed:
         place.tmp.mkdir(parents=True)
         place.work.mkdir()
         begun, names = time.monotonic(), plan.how.split(", ")
@@ -101,7 +102,7 @@ class Soak:
         waiting = [each for each in cast if PROGRAMS[each[0]].outside]
         while not all(future.done() for future in futures):
             if time.monotonic() - begun > DEADLINE["launcher"]:
-                return Seen(None, time.monotonic() - begun, "", "")
+                return Observed(None, time.monotonic() - begun, "", "")
             waiting = [each for each in waiting if not self._strike_inside(*each)]
             time.sleep(LOOK)
         outcomes = [future.result() for future in futures]
@@ -111,11 +112,11 @@ class Soak:
         leaving, leaks = self.watchman.wait(plan, place)
         said = "\n".join(json.dumps(outcome.to_json(), indent=1) for outcome in outcomes)
         unlike = "; ".join(filter(None, faults))
-        return Seen(int(bool(unlike)), seconds, said, unlike, leaving=leaving, leaks=leaks)
+        return Observed(int(bool(unlike)), seconds, said, unlike, leaving=leaving, leaks=leaks)
 
     def _strike_inside(self, name: str, culprit: int, moment: float) -> bool:
         """Signal the culprit of a program on the launcher, once it is old enough."""
-        for pid in processes.children(self.launcher._server.pid):
+        for pid in processes.children(self.launcher.pid):
             output = Path(link(pid))
             source = output.parent / "work" / "fence.py"
             if output.name != f"stdout{culprit}" or not source.exists():
@@ -137,7 +138,7 @@ class Soak:
 
     def close(self) -> tuple[str, ...]:
         """End the launcher; return what it has left behind."""
-        pid, root = self.launcher._server.pid, self.launcher.folder
+        pid, root = self.launcher.pid, self.launcher.folder
         self.launcher.close()
         left = [f"file {root}"] * root.exists()
         return (*left, *(["the launcher's server"] * Path(f"/proc/{pid}").exists()))
@@ -206,7 +207,7 @@ def write(out: Path, rounds: list[Round], text: str) -> None:
     """Write the report for people and the one for programs."""
     entries = [dataclasses.asdict(each) for each in rounds]
     for entry in entries:
-        entry["seen"]["output"] = entry["seen"]["output"][-500:]
+        entry["observed"]["output"] = entry["observed"]["output"][-500:]
     (out / "soak.txt").write_text(text + "\n")
     (out / "soak.json").write_text(json.dumps(entries, indent=1) + "\n")
 
@@ -226,7 +227,7 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
             for number in numbers:
                 rounds.append(soak.play(plans.plan(options.seed, number)))
                 told(rounds[-1])
-                soak.forget(rounds[-1].plan, options.out, keep=bool(rounds[-1].verdict.faults))
+                soak.forget(rounds[-1].plan, options.out, keep=bool(rounds[-1].judgement.faults))
         except KeyboardInterrupt:
             print(f"interrupted after {len(rounds)} rounds", file=sys.stderr)
             status = 130
@@ -240,12 +241,12 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
             text = rules.report(rounds, said, again)
             write(options.out, rounds, text)
     print(f"\n{text}\n\nwritten: {options.out / 'soak.txt'} and soak.json")
-    return status or int(bool(left) or any(each.verdict.faults for each in rounds))
+    return status or int(bool(left) or any(each.judgement.faults for each in rounds))
 
 
 def told(each: Round) -> None:
     """Print a line for a round."""
-    plan, seen, verdict = each.plan, each.seen, each.verdict
+    plan, seen, verdict = each.plan, each.observed, each.judgement
     busy = f"{plan.busy} busy"
     what = f"round {plan.number:3} {seen.seconds:6.1f} s  {busy}  {plan}: {verdict.outcome}"
     print(what, *(f"    FAULT {fault}" for fault in verdict.faults), sep="\n", flush=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from distlab.practice import places, tasks
 from distlab.spmd import processes
+from press.modules import Module
 from soak.plan import DEADLINE, Plan
 from tools.site_copy import differences, files
 
-LAB = "content/courses/pytorch/code/26_ddp_gloo.py"
 TORCHRUN = ("torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
 PAUSE = 3.0
 """Seconds for which a paused process is stopped: far less than any deadline of ours."""
@@ -28,7 +28,7 @@ LOOK = 0.02
 
 
 @dataclass(frozen=True)
-class Place:
+class RoundFolder:
     """The folder of one round: `tmp` is its TMPDIR, `work` its working folder."""
 
     folder: Path
@@ -49,7 +49,7 @@ class Place:
         return (self.folder / stream).read_text(errors="replace")
 
 
-def command(plan: Plan, place: Place) -> list[str]:
+def command(plan: Plan, place: RoundFolder) -> list[str]:
     """Lay out the working folder and return the command, as a reader types it."""
     place.tmp.mkdir(parents=True)
     place.work.mkdir()
@@ -57,23 +57,25 @@ def command(plan: Plan, place: Place) -> list[str]:
     if plan.job == "build":
         return [*python, "mkdocs", "build", "--site-dir", str(place.work / "public")]
     if plan.job == "practice":
-        file = tasks.find(plan.task).file
-        shipped = places.IN_REPOSITORY["solutions" if plan.how == "solution" else "originals"]
-        shutil.copy(shipped / file, place.work)
+        task = tasks.find(plan.task)
+        shutil.copy((places.solution if plan.how == "solution" else places.original)(task),
+                    place.work)  # fmt: skip
         return [*python, "distlab.practice", "--folder", str(place.work), "check", plan.task]
     options = ["--steps", str(plan.steps), "--json", str(place.work / "lab.json")]
-    lab = [str(place.tree / LAB), *options]
+    lab = [str(Module(plan.module, place.tree).lab), *options]
     if plan.how == "torchrun":
         return [*python, *TORCHRUN, f"--nproc_per_node={plan.ranks}", *lab, "--torchrun"]
     start = ["--world-size", str(plan.ranks), "--start-method", plan.how]
     return [sys.executable, *lab, *start]
 
 
-def start(plan: Plan, place: Place) -> subprocess.Popen:
+def start(plan: Plan, place: RoundFolder) -> subprocess.Popen:
     """Start the job of a round; it ends with us."""
     path = os.pathsep.join(str(place.tree / name) for name in ("code", "site"))
     env = {"TMPDIR": str(place.tmp), "PYTHONPATH": path, "FENCE_FRESH": "1",
            "FENCE_CACHE": str(place.work / "fences"), "NO_MKDOCS_2_WARNING": "1"}  # fmt: skip
+    if plan.job == "practice":  # as from the module's zip: its files lie in the folder itself
+        env[tasks.ONLY] = tasks.find(plan.task).module
     arguments, ours = command(plan, place), os.getpid()
     with (place.folder / "stdout").open("w") as out, (place.folder / "stderr").open("w") as err:
         return subprocess.Popen(
@@ -83,7 +85,9 @@ def start(plan: Plan, place: Place) -> subprocess.Popen:
         )  # fmt: skip
 
 
-def wrong(plan: Plan, place: Place, exit_status: int | None, reference: dict[str, bytes]) -> str:
+def wrong(
+    plan: Plan, place: RoundFolder, exit_status: int | None, reference: dict[str, bytes]
+) -> str:
     """Return how a job's result differs from that of an undisturbed one, or ""."""
     out, err = place.said("stdout"), place.said("stderr")
     last = (out.splitlines() or ["nothing printed"])[-1]

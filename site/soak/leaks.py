@@ -11,7 +11,7 @@ from distlab import spmd
 from distlab.practice import tasks
 from distlab.spmd import processes
 from soak import plan as plans
-from soak.jobs import Place, link
+from soak.jobs import RoundFolder, link
 from soak.plan import Plan
 from tools.watch import eventually, processes_with
 
@@ -25,7 +25,7 @@ class Watchman:
         """Look at the machine; every orphan of a round becomes our child from now on."""
         processes.adopt_orphans()
         self.launcher = launcher
-        self.known = {launcher._server.pid}
+        self.known = {launcher.pid}
         self.shared = SHARED if private else ()
         self.before = {path: self._names(path) for path in self.shared}
         self.folder = folder
@@ -36,7 +36,7 @@ class Watchman:
 
     def count(self) -> dict[str, int]:
         """Count what belongs to the long-lived launcher and to us."""
-        server = self.launcher._server.pid
+        server = self.launcher.pid
         hosts = [pid for pid in processes.children(server) if link(pid).endswith("/server.log")]
         counts = {"server's children": len(processes.children(server)),
                   "files in its folder": len(list(self.launcher.folder.iterdir()))}  # fmt: skip
@@ -50,7 +50,7 @@ class Watchman:
         found = [pid for pid in processes.children(os.getpid()) if pid not in self.known]
         return [pid for pid in found if not os.waitpid(pid, os.WNOHANG)[0]]
 
-    def leaks(self, place: Place, allowed: dict[str, tuple[str, ...]]) -> list[str]:
+    def leaks(self, place: RoundFolder, allowed: dict[str, tuple[str, ...]]) -> list[str]:
         """Return what a round has left; `allowed` are patterns of names in its folders."""
         orphans = self.orphans()
         found = [f"process {processes.command(pid) or pid}" for pid in orphans]
@@ -65,7 +65,7 @@ class Watchman:
         return found + [f"{name}: {n}, before {self.counts[name]}" for name, n in now.items()
                         if n != self.counts[name]]  # fmt: skip
 
-    def wait(self, plan: Plan, place: Place) -> tuple[float, tuple[str, ...]]:
+    def wait(self, plan: Plan, place: RoundFolder) -> tuple[float, tuple[str, ...]]:
         """Return how long a round took to be gone, and what was not gone by then."""
         begun, left, allowed = time.monotonic(), [""], may_stay(plan)
 

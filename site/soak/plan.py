@@ -7,6 +7,8 @@ import random
 from dataclasses import dataclass, replace
 
 from distlab.practice import tasks
+from press import modules
+from press.modules import Module
 from soak.programs import PROGRAMS
 
 METHODS = ("spawn", "forkserver", "torchrun")
@@ -49,7 +51,8 @@ class Plan:
 
     job:      "lab", "practice", "build", or "launcher": several programs on the one server
     how:      the lab's start method; "solution" or "stub"; the names of the launcher's programs
-    task:     the exercise's id
+    module:   the stem of the module whose lab it is
+    task:     the exercise's full id
     ranks:    world size of the lab and of the launcher's programs
     steps:    the lab's training steps
     busy:     how many processes compute beside it
@@ -61,6 +64,7 @@ class Plan:
     number: int
     job: str
     how: str
+    module: str = ""
     task: str = ""
     ranks: int = 1
     steps: int = 5
@@ -76,7 +80,7 @@ class Plan:
         return (job, self.strike.target, self.strike.signal) if self.strike else (job, "", "")
 
     def __str__(self) -> str:
-        what = {"lab": f"lab {self.how}, {self.ranks} ranks", "build": "cold build",
+        what = {"lab": f"lab {self.module} {self.how}, {self.ranks} ranks", "build": "cold build",
                 "practice": f"check {self.task} {self.how}",
                 "launcher": f"{self.ranks} ranks: {self.how}"}[self.job]  # fmt: skip
         if not self.strike:
@@ -86,7 +90,8 @@ class Plan:
 
 
 DECK = 100
-"""Rounds in which every kind comes: 28 labs, 36 exercise checks, 5 cold builds, 31 launchers."""
+"""Rounds in which every kind comes: 28 labs, two checks of each exercise, 5 cold builds, and
+launchers for the rest. A deck is about one module; the next one about the next module."""
 
 STRUCK = {"spawn": 4, "forkserver": 6, "torchrun": 4, "practice": 18, "build": 4}
 """How many cards of each kind are struck in a deck."""
@@ -111,38 +116,46 @@ def deck(seed: int, number: int) -> tuple[Card, ...]:
     """Return the cards of a deck, shuffled.
 
     Every start method comes with every world size, every exercise with its solution and its stub.
-    What is struck in an even deck is left alone in the next, and the other way round (builds: four
-    of five are struck). Each kind's disturbances come in turn, so that few decks hold them all.
+    What is struck in a module's even deck is left alone in its next, and the other way round
+    (builds: four of five are struck). Each kind's disturbances come in turn, so that few decks hold
+    them all.
     """
+    module, turn = module_of(number), number // len(modules.everything())
     more = _random(f"{seed} more {number}")
     cards = []
     for method in METHODS:
         # Four more where a lab starts fastest and has a fork server to be struck, too.
         again = 4 if method == "forkserver" else 0
         worlds = [*WORLDS, *(more.choice(WORLDS) for _ in range(again))]
-        cards += _struck(seed, number, method, [Card("lab", method, world) for world in worlds])
-    ids = [task.id for task in tasks.everything()]
+        cards += _struck(seed, turn, method, [Card("lab", method, world) for world in worlds])
+    ids = [task.full_id for task in tasks.everything() if task.module == module.number]
     checks = [Card("practice", how, task) for task in ids for how in ("solution", "stub")]
-    cards += _struck(seed, number, "practice", checks)
+    cards += _struck(seed, turn, "practice", checks)
     cards += [Card("build", "cold", 0)]
-    cards += _deal(seed, number, "build", [Card("build", "cold", 0)] * STRUCK["build"])
+    cards += _deal(seed, turn, "build", [Card("build", "cold", 0)] * STRUCK["build"])
     cards += [Card("launcher", "", 0)] * (DECK - len(cards))
     _random(f"{seed} order {number}").shuffle(cards)
     return tuple(cards)
 
 
-def _struck(seed: int, number: int, kind: str, cards: list[Card]) -> list[Card]:
+def module_of(deck_number: int) -> Module:
+    """Return the module that a deck is about."""
+    every = modules.everything()
+    return every[deck_number % len(every)]
+
+
+def _struck(seed: int, turn: int, kind: str, cards: list[Card]) -> list[Card]:
     """Return the cards, every other one with a disturbance; the others in the next deck."""
-    hit = [(place + place // 2 + number) % 2 for place in range(len(cards))]
-    struck = _deal(seed, number, kind, [card for card, h in zip(cards, hit, strict=True) if h])
+    hit = [(place + place // 2 + turn) % 2 for place in range(len(cards))]
+    struck = _deal(seed, turn, kind, [card for card, h in zip(cards, hit, strict=True) if h])
     return [card for card, h in zip(cards, hit, strict=True) if not h] + struck
 
 
-def _deal(seed: int, number: int, kind: str, cards: list[Card]) -> list[Card]:
+def _deal(seed: int, turn: int, kind: str, cards: list[Card]) -> list[Card]:
     """Give each card the next disturbance of its kind."""
     known = disturbances(kind)
     _random(f"{seed} strikes {kind}").shuffle(known)
-    first = number * STRUCK[kind]
+    first = turn * STRUCK[kind]
     return [replace(c, strike=known[(first + n) % len(known)]) for n, c in enumerate(cards)]
 
 
@@ -164,12 +177,16 @@ def plan(seed: int, number: int) -> Plan:
         culprits = tuple(rng.randrange(ranks) for _ in programs)
         how = ", ".join(programs)
         moments = tuple(round(rng.uniform(0, 2), 2) for _ in programs)
-        return Plan(seed, number, card.job, how, "", ranks, 0, busy, None, culprits, moments)
+        return Plan(
+            seed, number, card.job, how, ranks=ranks, steps=0, busy=busy, culprits=culprits,
+            moments=moments,
+        )  # fmt: skip
     ranks = card.what if card.job == "lab" else 4
     strike = _strike(rng, card, ranks) if card.strike else None
     steps = ENDLESS if strike and rng.random() < 0.7 and _ends(strike) else 5
     task = card.what if card.job == "practice" else ""
-    return Plan(seed, number, card.job, card.how, task, ranks, steps, busy, strike)
+    module = module_of((number - 1) // DECK).stem if card.job == "lab" else ""
+    return Plan(seed, number, card.job, card.how, module, task, ranks, steps, busy, strike)
 
 
 def _strike(rng: random.Random, card: Card, ranks: int) -> Strike:

@@ -94,7 +94,7 @@ OURS = re.compile(r'Traceback \(most recent call last\):\n(?:[ |].*\n)*?[ |]+Fil
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """What came of a round.
 
     exit:    the job's exit status, None if it had to be ended at its deadline
@@ -118,14 +118,14 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """A round's outcome in words, and the faults that no rule explains."""
 
     outcome: str
     faults: tuple[str, ...] = ()
 
 
-def judge(plan: Plan, seen: Seen) -> Verdict:
+def judge(plan: Plan, seen: Observed) -> Judgement:
     """Return what came of a round by the rules."""
     outcome, fault = _ending(plan, seen)
     faults = [fault] if fault else []
@@ -134,10 +134,10 @@ def judge(plan: Plan, seen: Seen) -> Verdict:
     if OURS.search(seen.output) and not (rule.traces or early):
         faults.append("a traceback of ours was printed")
     faults += [f"left behind: {leak}" for leak in seen.leaks]
-    return Verdict(outcome, tuple(faults))
+    return Judgement(outcome, tuple(faults))
 
 
-def _ending(plan: Plan, seen: Seen) -> tuple[str, str]:
+def _ending(plan: Plan, seen: Observed) -> tuple[str, str]:
     """Return the outcome in words and what is wrong with it, or ""."""
     if seen.exit is None:
         return "did not end", f"no end within {DEADLINE[plan.job]:.0f} s"
@@ -168,8 +168,8 @@ class Round:
     """A round that was played."""
 
     plan: Plan
-    seen: Seen
-    verdict: Verdict
+    observed: Observed
+    judgement: Judgement
 
 
 def tally(rounds: Iterable[Round]) -> dict[tuple[str, str], Counter[str]]:
@@ -178,7 +178,7 @@ def tally(rounds: Iterable[Round]) -> dict[tuple[str, str], Counter[str]]:
     for each in rounds:
         job, target, signal = each.plan.disturbance
         key = (job, f"{signal} {target}" if target else "-")
-        counts.setdefault(key, Counter())[each.verdict.outcome] += 1
+        counts.setdefault(key, Counter())[each.judgement.outcome] += 1
     return counts
 
 
@@ -188,13 +188,13 @@ def report(rounds: list[Round], notes: Iterable[str], again: str) -> str:
     for (job, struck), outcomes in sorted(tally(rounds).items()):
         told = "; ".join(f"{outcome} {n}" for outcome, n in outcomes.most_common())
         lines.append(f"{job:10}{struck:14}{outcomes.total():7}  {told}")
-    faulty = [each for each in rounds if each.verdict.faults]
-    leaks = sum(len(each.seen.leaks) for each in rounds)
+    faulty = [each for each in rounds if each.judgement.faults]
+    leaks = sum(len(each.observed.leaks) for each in rounds)
     lines += ["", *_seconds(rounds), "", *notes, ""]
     lines.append(f"{len(faulty)} rounds that no rule explains, {leaks} leaks")
     for each in faulty:
         lines += ["", f"round {each.plan.number}: {each.plan}"]
-        lines += [f"    {fault}" for fault in each.verdict.faults]
+        lines += [f"    {fault}" for fault in each.judgement.faults]
         lines += [f"    again: {again.format(number=each.plan.number, seed=each.plan.seed)}"]
     return "\n".join(lines)
 
@@ -203,13 +203,13 @@ def _seconds(rounds: list[Round]) -> list[str]:
     """Return how long undisturbed jobs took, and the slowest of all and the slowest to leave."""
     lines = []
     for job in DEADLINE:
-        took = [each.seen.seconds for each in rounds if each.plan.job == job
+        took = [each.observed.seconds for each in rounds if each.plan.job == job
                 and not each.plan.strike]  # fmt: skip
         if took:
             middle, most = statistics.median(took), max(took)
             lines.append(f"{job}, undisturbed: median {middle:.1f} s, slowest {most:.1f} s")
     for what, key in (("slowest", "seconds"), ("slowest to leave", "leaving")):
-        for each in sorted(rounds, key=lambda r: -getattr(r.seen, key))[:3]:
-            took = getattr(each.seen, key)
+        for each in sorted(rounds, key=lambda r: -getattr(r.observed, key))[:3]:
+            took = getattr(each.observed, key)
             lines.append(f"{what}: {took:.1f} s, round {each.plan.number}: {each.plan}")
     return lines

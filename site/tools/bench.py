@@ -1,4 +1,4 @@
-"""Measure builds, fences and the lab beside their plain counterparts: `nox -s bench`.
+"""Measure builds, fences and the labs beside their plain counterparts: `nox -s bench`.
 
 Every figure is a ratio of two walls taken in turn, round by round, on the same machine; the table
 shows the median of the rounds. The exit status is 1 if a ratio misses its limit.
@@ -18,13 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distlab.spmd import Launcher, Program
-from press import scan
+from press import modules, scan
+from press.modules import Module
 from tools.site_copy import ROOT, Site
-
-PAGE = ROOT / "content/courses/pytorch/26_ddp_gloo.md"
-LAB = ROOT / "content/courses/pytorch/code/26_ddp_gloo.py"
-FIVE = ("minimal-collectives", "minimal-mean", "minimal-ring", "minimal-sampler", "minimal-ddp")
-"""Ids of module 26's minimal fences, which run on one rank and so under plain markdown-exec too."""
 
 HEADER = '```python exec="on" source="above" result="text"{}\n{}\n```\n'
 DDP = """
@@ -49,9 +45,13 @@ class Comparison:
 
 
 def five_fences() -> list[str]:
-    """Return the text of module 26's five minimal fences."""
-    found = {fence.id: fence.code for fence in scan.file(PAGE, ROOT / "content").fences}
-    return [found[name] for name in FIVE]
+    """Return five small fences that run on one rank, and so under plain markdown-exec too.
+
+    They are those of the first module whose limits.toml names its `minimal` ones.
+    """
+    module = next(each for each in modules.everything() if "minimal" in each.limits)
+    fences = {fence.id: fence.code for fence in scan.file(module.page, ROOT / "content").fences}
+    return [fences[name] for name in module.limits["minimal"]]
 
 
 def page(codes: list[str], mark: str = "", options: str = "") -> str:
@@ -65,7 +65,7 @@ class Builds:
 
     def __init__(self, folder: Path) -> None:
         """Lay out the copies."""
-        self.sites = {}
+        self.sites, self.filled = {}, False
         for name in ("ours", "plain", "unexecuted"):
             (folder / name).mkdir()
             self.sites[name] = Site(folder / name)
@@ -85,6 +85,13 @@ class Builds:
             sys.exit(f"the build {name!r} failed: {built.said}")
         return time.perf_counter() - begun
 
+    def warm(self, pages: dict[str, str]) -> float:
+        """Return the seconds of a build whose fences are all in the cache."""
+        if not self.filled:
+            self.wall("ours", pages)
+            self.filled = True
+        return self.wall("ours", pages)
+
 
 def build_comparisons(builds: Builds) -> list[Comparison]:
     """Return what is asked of builds."""
@@ -95,7 +102,6 @@ def build_comparisons(builds: Builds) -> list[Comparison]:
     shown = {"index.md": re.sub(' exec="on".*', "", mixed["index.md"])}
     many = {f"p{i}.md" if i else "index.md": page(five, f"page {i}") for i in range(30)}
     cold = {"FENCE_FRESH": "1"}
-    builds.wall("ours", mixed)  # fills the cache
     return [
         Comparison(
             "cold build, five fences and one on 4 ranks / five under plain markdown-exec",
@@ -105,7 +111,7 @@ def build_comparisons(builds: Builds) -> list[Comparison]:
         ),
         Comparison(
             "warm build / the same page with the exec options removed",
-            lambda: builds.wall("ours", mixed),
+            lambda: builds.warm(mixed),
             lambda: builds.wall("unexecuted", shown),
             1.1,
         ),
@@ -128,17 +134,20 @@ def fence_comparison(launcher: Launcher) -> Comparison:
             sys.exit(f"the fence failed: {outcome}")
         return time.perf_counter() - begun
 
-    wall("fork")  # waits for the server to have imported torch
+    def forked() -> float:
+        launcher.run(Program("pass"))  # waits for the server to have imported torch
+        return wall("fork")
+
     return Comparison(
         "a DDP fence on 4 ranks, forked / its ranks spawned",
-        lambda: wall("fork"),
+        forked,
         lambda: wall("fresh"),
         1 / 20,
     )
 
 
-def lab_comparisons() -> list[Comparison]:
-    """Return what is asked of the lab, in units of `import torch`."""
+def lab_comparisons(module: Module) -> list[Comparison]:
+    """Return what is asked of a module's lab, in units of `import torch`."""
 
     def wall(*command: str) -> float:
         begun = time.perf_counter()
@@ -148,8 +157,8 @@ def lab_comparisons() -> list[Comparison]:
     def lab(world_size: int, method: str, limit: float) -> Comparison:
         options = ("--world-size", str(world_size), "--start-method", method)
         return Comparison(
-            f"lab on {world_size} ranks, {method} / import torch",
-            lambda: wall(str(LAB), *options),
+            f"lab {module.number} on {world_size} ranks, {method} / import torch",
+            lambda: wall(str(module.lab), *options),
             lambda: wall("-c", "import torch"),
             limit,
         )
@@ -174,6 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="how often to time each (default 5)")
     parser.add_argument("--only", default="", help="a part of the names to measure")
+    parser.add_argument("--list", action="store_true", help="only say what there is to measure")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: at least one round is needed")
@@ -181,9 +191,14 @@ def main() -> int:
         everything = [
             *build_comparisons(Builds(Path(folder))),
             fence_comparison(launcher),
-            *lab_comparisons(),
+            *(each for module in modules.everything() for each in lab_comparisons(module)),
         ]
         chosen = [each for each in everything if options.only in each.name]
+        if not chosen:
+            parser.error(f"--only {options.only!r} is part of no name; --list shows them")
+        if options.list:
+            print(*(each.name for each in chosen), sep="\n")
+            return 0
         results = measure(chosen, options.rounds)
     print("| what | ours | plain | ratio | limit | |\n|---|--:|--:|--:|--:|---|")
     for each, ours, plain in results:

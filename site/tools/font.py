@@ -44,13 +44,13 @@ BLOCKS = """
 
 def characters(blocks: str) -> set[int]:
     """Return the code points of lines of hexadecimal ranges, each line followed by a remark."""
-    found = set()
+    characters = set()
     for line in blocks.strip().splitlines():
         ranges, _, _ = line.strip().partition("  ")
         for word in ranges.split():
             first, _, last = word.partition("-")
-            found |= set(range(int(first, 16), int(last or first, 16) + 1))
-    return found
+            characters |= set(range(int(first, 16), int(last or first, 16) + 1))
+    return characters
 
 
 def rename(font) -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
 
 from distlab.spmd import Launcher, Outcome
+from modules.parts import Mutation
 from press import modules, scan
 from press.fences import Fence, judge
+from press.modules import Module
 from press.project import CONTENT, links
 
 
@@ -23,7 +26,7 @@ def fences_of(page: Path) -> dict[str, Fence]:
     return {fence.id: fence for fence in scan.file(page, CONTENT).fences}
 
 
-def mutant(mutation, fence: Fence | None) -> str:
+def mutant(mutation: Mutation, fence: Fence | None) -> str:
     """Return the changed text. Raises ValueError if the mutation does not fit the page."""
     if fence is None:
         raise ValueError(
@@ -43,32 +46,47 @@ def survives(fence: Fence, code: str, running: Future[Outcome]) -> bool:
     return judge(fence, running.result(), code) is None
 
 
+def chosen(fence: str) -> list[tuple[Module, Mutation]]:
+    """Return the mutations of a fence, "ring" or "26/ring"; all of all modules for "".
+
+    Raises ValueError if none names it.
+    """
+    number, given, name = fence.rpartition("/")
+    found = [
+        (module, mutation)
+        for module in modules.everything()
+        for mutation in module.load("mutations").MUTATIONS
+        if name in ("", mutation.fence) and (not given or number == module.number)
+    ]
+    if not found:
+        raise ValueError(f"--fence {fence!r}: no mutation names it; write ID, or MODULE/ID")
+    return found
+
+
 def main() -> int:
-    """Run the mutants of the named modules; print the survivors; return the exit status."""
+    """Run the chosen mutants; print the survivors; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fence", default="", help="only the mutations of this fence")
-    chosen = parser.parse_args().fence
-    killed, survivors = 0, []
+    parser.add_argument("--fence", default="", help="only those of this fence: ID, or MODULE/ID")
+    wanted = chosen(parser.parse_args().fence)
+    fences = {module: fences_of(module.page) for module, _ in wanted}
+    killed, survivors = Counter(), []
     with Launcher() as launcher:
         submitted = []
-        for module in modules.everything():
-            fences = fences_of(module.page)
-            for mutation in module.load("mutations").MUTATIONS:
-                if chosen in ("", mutation.fence):
-                    fence = fences.get(mutation.fence)
-                    code = mutant(mutation, fence)
-                    future = launcher.submit(fence.program(code, links()))
-                    submitted.append((mutation, fence, code, future))
-        if not submitted:
-            parser.error(f"--fence {chosen!r}: no mutation names it")
-        for mutation, fence, code, future in submitted:
-            if survives(fence, code, future):
-                survivors.append(f"{fence.at} ({fence.id}): {mutation.claim}")
-            else:
-                killed += 1
+        for module, mutation in wanted:
+            fence = fences[module].get(mutation.fence)
+            code = mutant(mutation, fence)
+            future = launcher.submit(fence.program(code, links()))
+            submitted.append((module, mutation, fence, code, future))
+        for module, mutation, fence, code, future in submitted:
+            alive = survives(fence, code, future)
+            killed[module] += not alive
+            if alive:
+                survivors.append(f"{fence.at} ({module.number}/{fence.id}): {mutation.claim}")
     for survivor in survivors:
         print(f"survived: {survivor}")
-    print(f"{killed} mutants killed, {len(survivors)} survived")
+    for module, number in killed.items():
+        print(f"module {module.number}: {number} mutants killed")
+    print(f"{killed.total()} mutants killed, {len(survivors)} survived")
     return int(bool(survivors))
 
 

@@ -29,17 +29,17 @@ class Site:
     def __init__(self, folder: Path) -> None:
         """Lay out the copy; it has one page, index.md, without fences."""
         self.folder = folder
-        for name in ("code", "constraints.txt"):
+        for name in ("code", "constraints.txt", "requirements"):
             (folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "content/assets", folder / "content/assets")
         text = (ROOT / "mkdocs.yml").read_text()
         before, _, rest = text.partition("\nnav:\n")
         _, _, after = rest.partition("\n\n")
         (folder / "mkdocs.yml").write_text(f"{before}\n\n{after}")
-        # Copied, because the hooks take the folder above their own for the project.
-        shutil.copytree(
-            ROOT / "site", folder / "site", ignore=shutil.ignore_patterns("test*", "__pycache__")
-        )
+        # Copied, because the hooks take the folder above their own for the project. Without the
+        # modules: their pages are not here.
+        left_out = shutil.ignore_patterns("test*", "__pycache__", "[0-9]*_*")
+        shutil.copytree(ROOT / "site", folder / "site", ignore=left_out)
         self.write("# A page\n")
 
     @property
@@ -53,6 +53,10 @@ class Site:
         path = self.folder / "content" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+    def add_modules(self) -> None:
+        """Add what the modules of the course are checked with; their pages have to be there."""
+        shutil.copytree(ROOT / "site/modules", self.folder / "site/modules", dirs_exist_ok=True)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         """Start a build."""

@@ -18,7 +18,7 @@ a test leaves behind on purpose would live."""
 
 def processes_with(mark: str) -> list[str]:
     """Return the command lines of live processes whose environment or command holds `mark`."""
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -28,8 +28,8 @@ def processes_with(mark: str) -> list[str]:
         except OSError:
             continue
         if alive and mark.encode() in text:
-            found.append((entry / "cmdline").read_text().replace("\0", " "))
-    return found
+            commands.append((entry / "cmdline").read_text().replace("\0", " "))
+    return commands
 
 
 def eventually(condition: Callable[[], object], seconds: float = LEAVE) -> bool:

@@ -24,6 +24,7 @@ PROJECT = ROOT / ".cache" / "zensical"
 UNKNOWN = {  # what Zensical 0.0.73 cannot read in mkdocs.yml, and what says the same
     "!relative $config_dir": f'"{ROOT}"',
     "custom_dir: site/theme": f"custom_dir: {ROOT}/site/theme",
+    "\n          - courses/pytorch/museum/*.md #": "\n          #",
     "\nmarkdown_extensions:\n": "\nmarkdown_extensions:\n"
     + "".join(f"  - {extension}\n" for extension in EXTENSIONS),
 }

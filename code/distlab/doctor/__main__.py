@@ -40,9 +40,9 @@ def command(checks: Iterable[Check], nproc: int, script: str = "train.py") -> st
     return " ".join([*env, torchrun, "--standalone", *options, f"--nproc-per-node={nproc}", script])
 
 
-def _is_ours(found: str | None) -> bool:
+def _is_ours(command: str | None) -> bool:
     """Tell whether the torchrun on PATH is the one of this interpreter's environment."""
-    return found is not None and Path(found).parent == Path(sys.executable).parent
+    return command is not None and Path(command).parent == Path(sys.executable).parent
 
 
 def table(checks: Iterable[Check]) -> str:

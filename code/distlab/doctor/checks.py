@@ -83,24 +83,24 @@ def within(limit: float, work: Callable[[], T]) -> T:
 def check_python(version: tuple[int, ...] = sys.version_info) -> Check:
     """Check the interpreter's version."""
     low, high = PYTHONS
-    found = ".".join(map(str, version[:3]))
+    running = ".".join(map(str, version[:3]))
     if low <= tuple(version[:2]) <= high:
-        return Check("Python", "ok", found)
+        return Check("Python", "ok", running)
     rule = f"the course runs on Python {low[0]}.{low[1]} to {high[0]}.{high[1]}"
     todo = f"make an environment with it: uv venv --python {low[0]}.{low[1]}"
-    return Check("Python", "FAIL", found, rule, todo)
+    return Check("Python", "FAIL", running, rule, todo)
 
 
 def check_torch(version: Callable[[str], str] = importlib.metadata.version) -> Check:
     """Check that torch is installed, of the release that every page was run with."""
     try:
-        found = version("torch")
+        installed = version("torch")
     except importlib.metadata.PackageNotFoundError:
-        found = "not installed"
-    if found == TORCH or found.startswith(f"{TORCH}."):
-        return Check("torch", "ok", found)
+        installed = "not installed"
+    if installed == TORCH or installed.startswith(f"{TORCH}."):
+        return Check("torch", "ok", installed)
     rule = f"every output of the course was printed by torch {TORCH}"
-    return Check("torch", "FAIL", found, rule, f'pip install "torch=={TORCH}.*"')
+    return Check("torch", "FAIL", installed, rule, f'pip install "torch=={TORCH}.*"')
 
 
 def check_gloo(available: Callable[[], bool] | None = None) -> Check:

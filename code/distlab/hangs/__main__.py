@@ -19,9 +19,10 @@ from pathlib import Path
 from distlab import spmd
 from distlab.hangs.compare import Findings, compare
 from distlab.hangs.dumps import Folder, read_folder
-from distlab.hangs.report import ranks_text, report, wrap
+from distlab.hangs.report import report, wrap
 from distlab.hangs.start import Watched, watched
 from distlab.spmd import texts
+from distlab.spmd.names import grouped
 
 FINE, FAILED, UNUSABLE, STUCK, MOVING = range(5)
 MAX_AFTER = 3600.0
@@ -92,6 +93,11 @@ def run(options: argparse.Namespace) -> int:
     script = Path(options.run)
     if not script.is_file():
         raise FileNotFoundError(f"{script} is no file; give the path of a Python script")
+    if options.nproc is not None and not 1 <= options.nproc <= spmd.MAX_RANKS:
+        raise ValueError(
+            f"--nproc {options.nproc}: give 1 to {spmd.MAX_RANKS} ranks; a script that starts its "
+            "ranks itself goes without --nproc"
+        )
     if not 0.5 <= options.after <= MAX_AFTER:
         raise ValueError(f"--after {options.after:g}: give 0.5 to {MAX_AFTER:g} seconds")
     if options.keep and options.keep.exists() and any(options.keep.iterdir()):
@@ -128,7 +134,7 @@ def how_it_went(seen: Watched, after: float) -> list[str]:
     lines = [f"The script ended by itself after {outcome.seconds:.1f} s, before the {after:g} s."]
     for status in sorted({rank.exit for rank in outcome.ranks}, key=str):
         ranks = [rank.rank for rank in outcome.ranks if rank.exit == status]
-        lines.append(f"  {ranks_text(ranks)}: exit status {status}{_ended_by_us(outcome, ranks)}")
+        lines.append(f"  {grouped(ranks)}: exit status {status}{_ended_by_us(outcome, ranks)}")
     if outcome.first_failed is not None and outcome.ranks[outcome.first_failed].exit:
         first = outcome.ranks[outcome.first_failed]
         # torch puts its rank before every line of a traceback.

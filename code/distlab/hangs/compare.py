@@ -177,31 +177,31 @@ def _first(group: str, columns: dict[int, dict[int, Call]], key: object) -> list
         calls = {rank: column[seq] for rank, column in columns.items() if seq in column}
         absent = tuple(sorted(columns.keys() - calls.keys()))
         if absent or len({key(call) for call in calls.values()}) > 1:
-            found = Difference(group, seq, calls, absent, {})
-            return [Difference(group, seq, calls, absent, _skipped(found, columns))]
+            difference = Difference(group, seq, calls, absent, {})
+            return [Difference(group, seq, calls, absent, _skipped(difference, columns))]
     return []
 
 
-def _skipped(found: Difference, columns: dict[int, dict[int, Call]]) -> dict[int, Call]:
+def _skipped(difference: Difference, columns: dict[int, dict[int, Call]]) -> dict[int, Call]:
     """Return the suspects whose call is the one that follows, elsewhere or in earlier rounds.
 
     Such a rank did not do something else: it left out the call that the others made.
     """
-    if len(found.camps) < 2 or len(found.suspects) == len(found.calls):
+    if len(difference.camps) < 2 or len(difference.suspects) == len(difference.calls):
         return {}
-    model = found.camps[0][0]
+    model = difference.camps[0][0]
     column = columns[model]
     numbers = sorted(column)
-    made = _signature(column[found.seq])
+    made = _signature(column[difference.seq])
     followers = {
         _signature(column[after])
         for seq, after in itertools.pairwise(numbers)
         if _signature(column[seq]) == made
     }
     return {
-        rank: column[found.seq]
-        for rank in found.suspects
-        if rank in found.calls and _signature(found.calls[rank]) in followers
+        rank: column[difference.seq]
+        for rank in difference.suspects
+        if rank in difference.calls and _signature(difference.calls[rank]) in followers
     }
 
 

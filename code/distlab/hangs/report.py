@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
 
 from distlab.hangs import compare
 from distlab.hangs.compare import Difference, Findings
 from distlab.hangs.dumps import Call, Folder, Frame, RankDump, Standing, printable, program_lines
+from distlab.spmd.names import grouped
 
 WIDEST = 88
 """Columns of a report, at most; fewer where the terminal, or COLUMNS, has fewer."""
@@ -34,22 +34,6 @@ def wrap(text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """Return "rank 2", "ranks 0 and 3" or, of three in a row and more, "ranks 0-2 and 5"."""
-    rows: list[list[int]] = []
-    for rank in sorted(ranks):
-        if rows and rank == rows[-1][-1] + 1:
-            rows[-1].append(rank)
-        else:
-            rows.append([rank])
-    words = [f"{row[0]}-{row[-1]}" for row in rows if len(row) > 2]
-    words += [str(rank) for row in rows if len(row) < 3 for rank in row]
-    words.sort(key=lambda word: int(word.partition("-")[0]))
-    if len(words) == 1:
-        return f"rank{'s' * ('-' in words[0])} {words[0]}"
-    return f"ranks {', '.join(words[:-1])} and {words[-1]}"
 
 
 def frame_text(frame: Frame) -> str:
@@ -87,16 +71,16 @@ def group_text(folder: Folder, group: str) -> str:
     about = next((d.standing.groups[group][0] for d in folder.ranks
                   if d.standing and group in d.standing.groups), "")  # fmt: skip
     name = f'"{printable(about)}"' if about not in ("", "undefined") else printable(group)
-    return f"group {name} of {ranks_text(compare.members(folder, group))}"
+    return f"group {name} of {grouped(compare.members(folder, group))}"
 
 
 def _missing(folder: Folder) -> list[str]:
     sentences = []
     if folder.missing:
-        sentences.append(f"Nothing was found of {ranks_text(folder.missing)}.")
+        sentences.append(f"Nothing was found of {grouped(folder.missing)}.")
     blind = [dump.rank for dump in folder.ranks if dump.calls is None]
     if blind:
-        sentences.append(f"No dump could be read of {ranks_text(blind)}: its calls are not known.")
+        sentences.append(f"No dump could be read of {grouped(blind)}: its calls are not known.")
     return sentences
 
 
@@ -128,10 +112,10 @@ def _difference(folder: Folder, difference: Difference) -> str:
     for camp in difference.camps:
         call = difference.calls[camp[0]]
         lines = dict.fromkeys(lines_text(difference.calls[rank].lines) for rank in camp)
-        text += f" {ranks_text(camp).capitalize()} issued {call_text(call)}, from "
+        text += f" {grouped(camp).capitalize()} issued {call_text(call)}, from "
         text += ", and from ".join(lines) + "."
     if difference.absent:
-        text += f" {ranks_text(difference.absent).capitalize()} never arrived."
+        text += f" {grouped(difference.absent).capitalize()} never arrived."
     for rank, left_out in difference.skipped.items():
         text += (
             f" What rank {rank} issued follows, on the others, the {printable(left_out.op)} from "
@@ -144,7 +128,7 @@ def _crossing(folder: Folder, crossing: Difference) -> str:
     by_line: dict[str, list[int]] = {}
     for rank, call in crossing.calls.items():
         by_line.setdefault(lines_text(call.lines), []).append(rank)
-    lines = "; ".join(f"{ranks_text(ranks)} from {line}" for line, ranks in by_line.items())
+    lines = "; ".join(f"{grouped(ranks)} from {line}" for line, ranks in by_line.items())
     return (
         f"Note: collective {crossing.seq} of {group_text(folder, crossing.group)} was issued alike "
         f"from different lines: {lines}. That may be meant; if it is not, tensors that do not "
@@ -156,7 +140,7 @@ def _every_rank(folder: Folder, findings: Findings) -> list[str]:
     by_text: dict[str, list[int]] = {}
     for dump in folder.ranks:
         by_text.setdefault(_rank(folder, findings, dump), []).append(dump.rank)
-    return [f"  {ranks_text(ranks)}: {text}." for text, ranks in by_text.items()]
+    return [f"  {grouped(ranks)}: {text}." for text, ranks in by_text.items()]
 
 
 def _rank(folder: Folder, findings: Findings, dump: RankDump) -> str:
@@ -212,10 +196,10 @@ def _place(stack: tuple[Frame, ...]) -> str:
 def _suspects(folder: Folder, findings: Findings) -> list[str]:
     suspects = findings.suspects or folder.missing
     if not suspects and findings.apart:
-        return [f"By the stacks, look first at {ranks_text(findings.apart)}."]
+        return [f"By the stacks, look first at {grouped(findings.apart)}."]
     if not suspects:
         return []
     first = findings.differences[0] if findings.differences else None
     if first and not first.absent and len(suspects) == len(first.calls):
-        return [f"Look at {ranks_text(suspects)}: no majority tells which of them is wrong."]
-    return [f"Look first at {ranks_text(suspects)}."]
+        return [f"Look at {grouped(suspects)}: no majority tells which of them is wrong."]
+    return [f"Look first at {grouped(suspects)}."]

@@ -11,7 +11,7 @@ from pathlib import Path
 from distlab import spmd
 from distlab.hangs import watch
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing, read_folder
-from distlab.spmd import texts
+from distlab.spmd import texts, torchrun
 
 PRELOAD = Path(__file__).parent / "preload"
 CODE = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ MARGIN = 5.0
 """Seconds that ranks have to write what they know before they are ended."""
 
 # The run's own, or another run's.
-NOT_PASSED_ON = frozenset((*watch.LAUNCHER, "TMPDIR", "PYTHONPATH", "PYTHONHASHSEED",
+NOT_PASSED_ON = frozenset((*torchrun.NAMES, "TMPDIR", "PYTHONPATH", "PYTHONHASHSEED",
                            "DISTLAB_RUN", watch.ORDERS, "PWD", "OLDPWD"))  # fmt: skip
 
 
@@ -65,19 +65,19 @@ def watched(
         running = launcher.submit(_program(orders, 1 if nproc is None else nproc, start))
         while not (running.done() or _all_have_written(folder, after)):
             time.sleep(0.05)
-        found = read_folder(folder)
-        if running.done() or not _still_there(found):
+        written = read_folder(folder)
+        if running.done() or not _still_there(written):
             outcome = running.result()
-            found = read_folder(folder)
+            written = read_folder(folder)
         else:
             outcome = None
         if keep:
             _keep(folder, keep)
-    there = _still_there(found)
+    there = _still_there(written)
     if outcome and nproc:
-        found = with_stacks(found, outcome)
+        written = with_stacks(written, outcome)
     stuck = bool(there) or (outcome is not None and outcome.cause == "deadline")
-    return Watched(found, outcome, stuck, any(standing.moved for standing in there))
+    return Watched(written, outcome, stuck, any(standing.moved for standing in there))
 
 
 def _orders(

@@ -30,12 +30,6 @@ ARMED = ".armed_"
 BEGUN = ".begun"
 """The time of this file is when the first process was armed; all share this clock."""
 
-LAUNCHER = ("RANK", "LOCAL_RANK", "ROLE_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
-            "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
-            "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
-            "TORCHELASTIC_USE_AGENT_STORE", "TORCH_NCCL_ASYNC_ERROR_HANDLING")  # fmt: skip
-"""What a launcher exports to a rank, and a script that starts its ranks itself must not find."""
-
 
 @dataclass(frozen=True)
 class Orders:
@@ -204,7 +198,10 @@ def run_script() -> None:
     """Run the ordered script as `python SCRIPT ARGS` would, watched."""
     given = orders()
     if given.alone:
-        for name in LAUNCHER:
+        # Not at the top: every interpreter that the script starts imports this module.
+        from distlab.spmd import torchrun
+
+        for name in torchrun.NAMES:
             os.environ.pop(name, None)
         arm_child()
     else:

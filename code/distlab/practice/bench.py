@@ -306,7 +306,8 @@ def digest(tensors: list[torch.Tensor]) -> str:
 
 def main(task_id: str, token: str) -> None:
     """Run every case of a task on this rank; the program that the grader starts calls this."""
-    task, run = tasks.find(task_id), tasks.cases(task_id)
+    task = tasks.find(task_id)
+    run = tasks.cases(task)
     linecache.checkcache()
     bench = Bench(task, token)
     try:

@@ -1,5 +1,7 @@
 """The command line of the exercises: list, check, watch, hint, reset, solution.
 
+A task is named as its module's learners name it, "4"; by its file; or in full, "26/4".
+
 Exit status: 0 done or passed, 1 an answer does not pass, 2 bad input, 3 the grader itself failed.
 """
 
@@ -22,6 +24,11 @@ from distlab.practice.task import Task
 
 COMMAND = "python -m distlab.practice"
 
+NAMES = "a task's number, as 2 or 11.3; where several modules have it, MODULE/2; or a module"
+
+SEVERAL = f"""Where several modules have exercises, reset all gives each a sub-folder of its number;
+{tasks.ONLY}=NUMBER in the environment offers those of one module only, as its zip does."""
+
 MARKS = {"passed": "[x]", "changed": "[~]", "begun": "[.]", "open": "[ ]", "missing": "[?]"}
 
 LOOK = 0.1
@@ -39,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
     try:
         options = _parser().parse_args(arguments)
+        _offered()
         return options.command(options)
     except BadInput as problem:
         print(f"practice: {problem}", file=sys.stderr)
@@ -59,7 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(COMMAND, description="Exercises graded with real ranks.")
+    about = "Exercises graded with real ranks."
+    parser = argparse.ArgumentParser(COMMAND, description=about, epilog=SEVERAL)
     parser.add_argument("--folder", type=Path, help="where the exercises are (default: here)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -68,14 +77,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         if task:
             nargs = None if task == "one" else task
-            sub.add_argument("task", metavar="TASK", nargs=nargs, help="1 to 11, or 11.1 to 11.8")
+            sub.add_argument("task", metavar="TASK", nargs=nargs, help=NAMES)
         return sub
 
     add("list", show_list, "show the tasks and your progress")
     add("check", check, "check a task; without one, all in order up to the first that fails", "?")
     add("watch", watch, "check a task whenever its file is saved, until Ctrl-C", "?")
     add("hint", hint, "show the next of three hints", "one")
-    add("reset", reset, "bring back the untouched file of a task, or of `all`", "one")
+    add("reset", reset, "bring back the untouched file of a task, of a module's, or `all`", "one")
     show = add("solution", solution, "show a solution, after asking", "one")
     show.add_argument("--yes", action="store_true", help="do not ask")
     return parser
@@ -84,12 +93,21 @@ def _parser() -> argparse.ArgumentParser:
 # Finding things
 
 
+def _offered() -> None:
+    """Raise BadInput if the environment asks for a module that has no exercises here."""
+    unknown = [number for number in tasks.modules() if number not in tasks.all_modules()]
+    if unknown:
+        known = ", ".join(tasks.all_modules())
+        raise BadInput(f"{tasks.ONLY}={unknown[0]}: the modules with exercises are {known}")
+
+
 def _folder(options: argparse.Namespace) -> Path:
     given = options.folder or Path()
     folder = places.exercises_in(given)
     if folder is None:
+        first = places.answer(Path(), tasks.everything()[0])
         raise BadInput(
-            f"no exercises in {given.resolve()}: go to the folder that holds 01_broadcast.py, or "
+            f"no exercises in {given.resolve()}: go to the folder that holds {first}, or "
             f"write fresh ones here with\n  {COMMAND} reset all"
         )
     return folder
@@ -106,31 +124,50 @@ def _folder_and_torch(options: argparse.Namespace) -> Path:
 
 
 def _tasks(name: str) -> list[Task]:
-    """Return the tasks that a name means: "2", "02", "02_ring_all_reduce.py", "11", "11.3"."""
-    known = tasks.everything()
-    bare = Path(name).name.removesuffix(".py")
+    """Return the tasks that a name means.
+
+    "2", "02", "02_ring_all_reduce.py" and "11.3" mean one, "11" its parts; "26/2" that of a module,
+    "26" all of it. Raises BadInput for a name that is none, or that of tasks of several modules.
+    """
+    module = Path(name).parent.name
+    known = [task for task in tasks.everything() if module in ("", ".", "exercises", task.module)]
+    named = _named(known, Path(name).name) or [task for task in known if task.module == name]
+    if not named:
+        raise BadInput(f"there is no task {name!r}: {_known(name)} See: {COMMAND} list")
+    if len({task.module for task in named}) > 1:
+        each = ", ".join(task.full_id for task in named)
+        raise BadInput(f"{name!r} is a task of several modules: write one of {each}")
+    return named
+
+
+def _named(known: list[Task], name: str) -> list[Task]:
+    bare = name.removesuffix(".py")
     wanted = bare.lstrip("0")
-    found = [task for task in known if wanted == task.id or bare == task.stem]
-    found = found or [task for task in known if wanted and task.id.startswith(f"{wanted}.")]
-    if not found:
-        near = difflib.get_close_matches(name, [task.stem for task in known], 1, cutoff=0.4)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        ids = f"{known[0].id} to {known[-1].id}"
-        raise BadInput(f"there is no task {name!r}: tasks are {ids}.{hint} See: {COMMAND} list")
-    return found
+    meant = [task for task in known if wanted == task.id or bare == task.stem]
+    return meant or [task for task in known if wanted and task.id.startswith(f"{wanted}.")]
+
+
+def _known(name: str) -> str:
+    """Say which tasks there are, and which name is nearest."""
+    first, *_, last = map(tasks.spelling, tasks.everything())
+    stems = [task.stem for task in tasks.everything()]
+    near = difflib.get_close_matches(Path(name).name, stems, 1, cutoff=0.4)
+    return f"tasks are {first} to {last}" + (f". Did you mean {near[0]}?" if near else ".")
 
 
 def _one_task(name: str) -> Task:
-    found = _tasks(name)
-    if len(found) > 1:
-        raise BadInput(f"{name!r} means {len(found)} tasks: {', '.join(t.id for t in found)}")
-    return found[0]
+    named = _tasks(name)
+    if len(named) > 1:
+        each = ", ".join(map(tasks.spelling, named))
+        raise BadInput(f"{name!r} means {len(named)} tasks: {each}")
+    return named[0]
 
 
 def _text(folder: Path, task: Task) -> str:
-    path = folder / task.file
+    path = places.answer(folder, task)
     if not path.is_file():
-        raise BadInput(f"{path} is not there: bring it back with\n  {COMMAND} reset {task.id}")
+        again = f"{COMMAND} reset {tasks.spelling(task)}"
+        raise BadInput(f"{path} is not there: bring it back with\n  {again}")
     data = path.read_bytes()
     if len(data) > TOO_LONG:
         raise BadInput(f"{path} has {len(data):,} bytes: an answer has fewer than {TOO_LONG:,}")
@@ -146,16 +183,21 @@ def _text(folder: Path, task: Task) -> str:
 def show_list(options: argparse.Namespace) -> int:
     """Print the tasks, a line each, and how many are passed."""
     folder = _folder(options)
-    progress = Progress.load(folder)
-    states = {task: progress.state(task) for task in tasks.everything()}
+    states = {task: _state(folder, task) for task in tasks.everything()}
     for task, state in states.items():
-        print(f"{MARKS[state]} {task.id:>4}  {task.title}  ({task.file})")
+        file = places.answer(Path(), task)
+        print(f"{MARKS[state]} {tasks.spelling(task):>4}  {task.title}  ({file})")
     passed = sum(state == "passed" for state in states.values())
     print(f"\n{passed} of {len(states)} passed. [x] passed, [~] changed since, [.] begun.")
     following = next((task for task, state in states.items() if state != "passed"), None)
     if following:
-        print(f"Next: edit {folder / following.file}, then {COMMAND} check {following.id}")
+        then = f"{COMMAND} check {tasks.spelling(following)}"
+        print(f"Next: edit {places.answer(folder, following)}, then {then}")
     return 0
+
+
+def _state(folder: Path, task: Task) -> str:
+    return Progress.load(folder, task).state(task)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -173,8 +215,8 @@ def check(options: argparse.Namespace) -> int:
 
 def _check(launcher: spmd.Launcher, folder: Path, task: Task, text: str) -> Verdict:
     verdict = grader.check(launcher, task, text)
-    progress = Progress.load(folder)
     if verdict.passed:
+        progress = Progress.load(folder, task)
         progress.passed[task.id] = places.fingerprint(text)
         progress.save()
     print(report(task, verdict), flush=True)
@@ -229,12 +271,11 @@ def _look(launcher: spmd.Launcher, folder: Path, task: Task) -> None:
         return
     following = _unfinished(folder, list(tasks.everything()))
     if verdict.passed and following:
-        print(f"Next: {following.label} ({folder / following.file})", flush=True)
+        print(f"Next: {following.label} ({places.answer(folder, following)})", flush=True)
 
 
 def _unfinished(folder: Path, wanted: list[Task]) -> Task | None:
-    progress = Progress.load(folder)
-    return next((task for task in wanted if progress.state(task) != "passed"), None)
+    return next((task for task in wanted if _state(folder, task) != "passed"), None)
 
 
 def _stamps(folder: Path, wanted: list[Task]) -> dict[Task, int]:
@@ -244,20 +285,20 @@ def _stamps(folder: Path, wanted: list[Task]) -> dict[Task, int]:
         except OSError:
             return 0  # an editor may be between removing the old file and naming the new one
 
-    return {task: stamp(folder / task.file) for task in wanted}
+    return {task: stamp(places.answer(folder, task)) for task in wanted}
 
 
 def hint(options: argparse.Namespace) -> int:
     """Print the hints that were shown before, and one more."""
     folder, task = _folder(options), _one_task(options.task)
-    progress = Progress.load(folder)
+    progress, name = Progress.load(folder, task), tasks.spelling(task)
     shown = min(progress.hints.get(task.id, 0) + 1, len(task.hints))
     for number, text in enumerate(task.hints[:shown], 1):
         print(f"hint {number} of {len(task.hints)}: {text}")
     if shown < len(task.hints):
-        print(f"Asking again shows one more: {COMMAND} hint {task.id}")
+        print(f"Asking again shows one more: {COMMAND} hint {name}")
     else:
-        print(f"That was the last. A solution: {COMMAND} solution {task.id}")
+        print(f"That was the last. A solution: {COMMAND} solution {name}")
     progress.hints[task.id] = shown
     progress.save()
     return 0
@@ -265,41 +306,40 @@ def hint(options: argparse.Namespace) -> int:
 
 def reset(options: argparse.Namespace) -> int:
     """Write the untouched file again; keep what was there beside it."""
-    name = options.task
-    given = options.folder or Path()
-    if name == "all":
+    name, given = options.task, options.folder or Path()
+    wanted = list(tasks.everything()) if name == "all" else _tasks(name)
+    if name == "all" or name in tasks.modules():  # these fill an empty folder, too
         if not given.is_dir():
             raise BadInput(f"{given} is not a folder: make it first, then reset again")
-        folder, wanted = places.exercises_in(given) or given, tasks.everything()
+        folder = places.exercises_in(given) or given
     else:
-        folder, wanted = _folder(options), _tasks(name)
-    if folder.resolve() == places.shipped("originals").resolve():
-        raise BadInput(
-            f"{folder} holds the originals themselves: work on a copy, in a folder of your own, "
-            f"which this fills:\n  {COMMAND} reset all"
-        )
-    progress = Progress.load(folder)
+        folder = _folder(options)
     for task in wanted:
-        kept = _restore(folder, task)
-        if kept:
-            print(f"{folder / task.file}: reset; your text is in {kept}")
-        progress.passed.pop(task.id, None)
-        progress.hints.pop(task.id, None)
-    progress.save()
+        if places.answer(folder, task).resolve() == places.original(task).resolve():
+            raise BadInput(
+                f"{folder} holds the originals themselves: work on a copy, in a folder of your "
+                f"own, which this fills:\n  {COMMAND} reset all"
+            )
+    for task in wanted:
+        _restore(folder, task)
     files = f"{len(wanted)} files are" if wanted[1:] else f"{wanted[0].file} is"
     print(f"{files} in {folder.resolve().name}/ as at the beginning")
     return 0
 
 
-def _restore(folder: Path, task: Task) -> str:
-    """Write the original of a task; return the name under which another text was kept, or ""."""
-    path, original = folder / task.file, (places.shipped("originals") / task.file).read_bytes()
-    kept = path.with_suffix(".py.bak")
-    changed = path.is_file() and path.read_bytes() != original
-    if changed:
+def _restore(folder: Path, task: Task) -> None:
+    """Write the original of a task; say under which name another text was kept; forget progress."""
+    path, original = places.answer(folder, task), places.original(task).read_bytes()
+    path.parent.mkdir(exist_ok=True)
+    if path.is_file() and path.read_bytes() != original:
+        kept = path.with_suffix(".py.bak")
         path.replace(kept)
+        print(f"{path}: reset; your text is in {kept.name}")
     path.write_bytes(original)
-    return kept.name if changed else ""
+    progress = Progress.load(folder, task)
+    progress.passed.pop(task.id, None)
+    progress.hints.pop(task.id, None)
+    progress.save()
 
 
 def solution(options: argparse.Namespace) -> int:
@@ -308,12 +348,14 @@ def solution(options: argparse.Namespace) -> int:
     if not options.yes and not _sure(task):
         print("Not shown.")
         return 1
-    print((places.shipped("solutions") / task.file).read_text(), end="")
+    print(places.solution(task).read_text(), end="")
     return 0
 
 
 def _sure(task: Task) -> bool:
     if not sys.stdin.isatty():
-        raise BadInput(f"there is no terminal to ask on: solution {task.id} --yes does not ask")
+        raise BadInput(
+            f"there is no terminal to ask on: solution {tasks.spelling(task)} --yes does not ask"
+        )
     question = f"Show the solution of {task.label}? A hint may be enough. [y/N] "
     return input(question).strip().lower() in ("y", "yes")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from distlab.spmd import texts
-
-if TYPE_CHECKING:
-    from distlab.practice.grader import RankReport, Trial, Verdict
-    from distlab.practice.task import Task
+from distlab.practice import tasks
+from distlab.practice.task import Task
+from distlab.practice.verdict import RankReport, Trial, Verdict
+from distlab.spmd import names, texts
 
 Finding = tuple[str, str, tuple[tuple[str, str], ...], str]
 """Kind, headline, details, and what to think about."""
 
 CONNECTION = re.compile(r"[Cc]onnection (closed|reset)|pair closure|[Cc]onnection refused")
-
-FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 THINK = {
     "stub": "Nothing is written yet. Read the docstring; `hint {id}` asks a first question.",
@@ -102,10 +98,7 @@ def _where(run: Trial, ranks: list[RankReport]) -> tuple[str, str]:
 
 
 def _names(ranks: list[RankReport]) -> str:
-    numbers = [str(rank.outcome.rank) for rank in ranks]
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    return f"ranks {', '.join(numbers[:-1])} and {numbers[-1]}"
+    return names.listed([rank.outcome.rank for rank in ranks])
 
 
 def _failed(run: Trial, rank: RankReport) -> Finding:
@@ -141,7 +134,7 @@ def _key(failure: dict) -> tuple:
 def _advice(task: Task, kind: str, what: str) -> str:
     if kind in THINK:
         allows = ", ".join(f"dist.{name}" for name in sorted(task.allows)) or "no communication"
-        return THINK[kind].format(id=task.id, allows=allows)
+        return THINK[kind].format(id=tasks.spelling(task), allows=allows)
     for part, think in ERRORS:
         if part in what:
             return think
@@ -214,7 +207,7 @@ def _dropped(run: Trial, stuck: list[RankReport], event: dict) -> Finding:
 
 def _communication(rank: RankReport) -> str:
     """Return the function of torch.distributed in which a rank stood, or ""."""
-    frames = FRAME.findall(rank.outcome.stack)
+    frames = texts.FRAME.findall(rank.outcome.stack)
     for path, _, name in frames:
         if path.endswith("practice/recorder.py") and name in ("wait", "is_completed"):
             return name
@@ -230,7 +223,7 @@ def _stands(run: Trial, rank: RankReport) -> tuple[tuple[str, str], ...]:
         stood = rank.failure["got"].splitlines() or ["came back, and lost its peer"]
         return ((f"rank {rank.outcome.rank}", stood[-1]),)
     lines = run.text.splitlines()
-    for path, number, name in FRAME.findall(rank.outcome.stack):
+    for path, number, name in texts.FRAME.findall(rank.outcome.stack):
         if path.endswith(f"/{run.task.file}") and int(number) <= len(lines):
             call = _communication(rank)
             waits = f" (waiting in {call})" if call else ""
@@ -241,8 +234,6 @@ def _stands(run: Trial, rank: RankReport) -> tuple[tuple[str, str], ...]:
 
 def diagnosis(task: Task, given: object) -> Verdict | None:
     """Return the verdict on a bug's diagnosis, or None if it is right."""
-    from distlab.practice.grader import Verdict
-
     if given == task.answer:
         return None
     if given in ("?", "", None):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from distlab import spmd
-from distlab.practice import explain, reading
+from distlab.practice import explain, reading, tasks
 from distlab.practice.task import Task
+from distlab.practice.verdict import RankReport, Trial, Verdict
 from distlab.spmd import texts
 from distlab.spmd.program import DEFAULT_START
 
@@ -31,79 +31,14 @@ PRELOAD = (
     "torch.nn.parallel",
     "torch.utils.data",
     "distlab.practice.bench",
-    "distlab.practice.tasks.m26.replicas",
 )
-"""What the fork server imports: without torch._dynamo (see dynamo.py) it starts in a third."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What came of one check.
-
-    passed:   whether all cases passed at every number of ranks
-    kind:     "passed", or what failed: "value", "traffic", "hang", "stub", "syntax", ...
-    headline: one line that names the finding
-    details:  pairs (label, text): where, what was expected, what came, on which rank
-    think:    what to think about next
-    printed:  what the answer printed, per rank
-    seconds:  how long the longest of the runs took
-    """
-
-    passed: bool
-    kind: str
-    headline: str
-    details: tuple[tuple[str, str], ...] = ()
-    think: str = ""
-    printed: tuple[tuple[str, str], ...] = ()
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class RankReport:
-    """What one rank reported, and how its process ended."""
-
-    outcome: spmd.RankOutcome
-    events: tuple[dict, ...]
-    printed: str
-
-    @property
-    def failure(self) -> dict | None:
-        """The failed check or the exception that it reported, if any."""
-        return next((e for e in self.events if e["event"] == "fail"), None)
-
-    @property
-    def done(self) -> bool:
-        """Whether every case passed here."""
-        return any(event["event"] == "done" for event in self.events)
-
-    @property
-    def case(self) -> tuple[int, str]:
-        """The number and the name of the case that it was in last."""
-        begun = [event for event in self.events if event["event"] == "begin"]
-        return (begun[-1]["case"], begun[-1]["name"]) if begun else (0, "starting")
-
-    @property
-    def returned(self) -> bool:
-        """Whether the answer had come back from the last case, well or not."""
-        number = self.case[0]
-        return any(e["event"] == "returned" and e["case"] == number for e in self.events)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of an answer at one number of ranks."""
-
-    task: Task
-    text: str
-    cause: str
-    seconds: float
-    ranks: tuple[RankReport, ...]
-    left_behind: tuple[str, ...] = ()
+"""What the fork server imports, beside what tasks share: without torch._dynamo (see dynamo.py) it
+starts in a third."""
 
 
 def launcher() -> spmd.Launcher:
     """Start the fork server that checks need; close it, or use it as a context manager."""
-    return spmd.Launcher(preload=PRELOAD)
+    return spmd.Launcher(preload=(*PRELOAD, *tasks.shared()))
 
 
 def check(
@@ -148,7 +83,7 @@ def _summary(worlds: tuple[int, ...], verdicts: list[Verdict]) -> Verdict:
 
 def _program(task: Task, text: str, token: str, world: int, deadline: float) -> spmd.Program:
     return spmd.Program(
-        PROGRAM.format(task=task.id, token=token),
+        PROGRAM.format(task=task.full_id, token=token),
         ranks=world,
         timeout=deadline,
         name="practice.py",

@@ -1,7 +1,11 @@
 """Where exercises are found: the learner's folder, the untouched originals, the solutions.
 
-In the downloaded zip, originals and solutions lie inside this package; in the repository, they are
-the course's own files.
+`originals` and `solutions` in this package are symbolic links to the course's own files; in the
+downloaded zip they are folders, laid out alike: `originals/26/FILE` and
+`solutions/26_STEM/solutions/FILE`.
+
+A learner's folder holds the exercises of the module that is on offer; where there are several,
+each has a sub-folder of its number, because two modules may have a 01_first.py.
 """
 
 from __future__ import annotations
@@ -16,32 +20,38 @@ from distlab.practice import tasks
 from distlab.practice.task import Task
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-
-IN_REPOSITORY = {
-    "originals": ROOT / "content" / "courses" / "pytorch" / "exercises" / "26",
-    "solutions": ROOT / "site" / "modules" / "26_ddp_gloo" / "solutions",
-}
+ORIGINALS, SOLUTIONS = HERE / "originals", HERE / "solutions"
 
 
-def shipped(kind: str) -> Path:
-    """Return the folder of the "originals" or the "solutions"."""
-    packed = HERE / kind
-    return packed if packed.is_dir() else IN_REPOSITORY[kind]
+def original(task: Task) -> Path:
+    """Return the untouched file of an exercise."""
+    return ORIGINALS / task.module / task.file
+
+
+def solution(task: Task) -> Path:
+    """Return the file with its solution. Raises FileNotFoundError if there is none."""
+    pattern = f"{task.module}_*/solutions/{task.file}"
+    for path in SOLUTIONS.glob(pattern):
+        return path
+    raise FileNotFoundError(f"there is no solution of task {task.full_id}: {SOLUTIONS / pattern}")
+
+
+def answer(folder: Path, task: Task) -> Path:
+    """Return where a learner's folder holds the answer to a task."""
+    return folder / task.module / task.file if tasks.modules()[1:] else folder / task.file
 
 
 def exercises_in(folder: Path) -> Path | None:
     """Return the folder that holds exercises: this one, or "exercises" in it; None if neither."""
-    files = [task.file for task in tasks.everything()]
     for place in (folder, folder / "exercises"):
-        if any((place / file).is_file() for file in files):
+        if any(answer(place, task).is_file() for task in tasks.everything()):
             return place
     return None
 
 
 @dataclass
 class Progress:
-    """What has been reached, kept in a small file beside the exercises.
+    """What has been reached in a module, kept in a small file beside its exercises.
 
     passed: by task id, the fingerprint of the text that passed; another text has to pass again
     hints:  by task id, how many of its hints were shown
@@ -52,9 +62,9 @@ class Progress:
     hints: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> Progress:
-        """Read the progress of a folder; a file that cannot be read counts as none."""
-        progress = cls(folder / ".progress.json")
+    def load(cls, folder: Path, task: Task) -> Progress:
+        """Read the progress in a task's module; a file that cannot be read counts as none."""
+        progress = cls(answer(folder, task).with_name(".progress.json"))
         try:
             data = json.loads(progress.path.read_text())
             progress.passed = {str(k): str(v) for k, v in data["passed"].items()}
@@ -64,15 +74,14 @@ class Progress:
         return progress
 
     def state(self, task: Task) -> str:
-        """Return "passed", "changed" since it passed, "begun" or "open"."""
-        path = self.path.parent / task.file
+        """Return "passed", "changed" since it passed, "begun", "open" or "missing"."""
+        path = self.path.with_name(task.file)
         if not path.is_file():
             return "missing"
         text = path.read_text(errors="replace")
         if task.id in self.passed:
             return "passed" if self.passed[task.id] == fingerprint(text) else "changed"
-        original = shipped("originals") / task.file
-        return "open" if text == original.read_text() else "begun"
+        return "open" if text == original(task).read_text() else "begun"
 
     def save(self) -> None:
         """Write the file in one step, so that a Ctrl-C leaves the old or the new one."""

@@ -33,7 +33,7 @@ COLLECTIVES = frozenset(
 class Task:
     """One exercise.
 
-    id:     what the learner types: "1" to "10", or "11.1" to "11.8" for the bugs
+    id:     its number in its module: "1", or "11.3" for the third part of task 11
     stem:   the name of its file, without ".py"
     title:  what is to be written, in a few words
     proves: what a passed check shows
@@ -43,6 +43,7 @@ class Task:
     bans:   pairs (name, why): classes and functions that would do the exercise's work
     hangs:  what to think about when ranks wait for each other
     answer: for a bug, the letter of its diagnosis; else ""
+    module: the number of its module, as "26"; `tasks` fills it in
     """
 
     id: str
@@ -55,6 +56,12 @@ class Task:
     bans: tuple[tuple[str, str], ...] = ()
     hangs: str = "Every call needs its partner on the other ranks, in the same order."
     answer: str = ""
+    module: str = ""
+
+    @property
+    def full_id(self) -> str:
+        """The id that no other module has: "26/4"."""
+        return f"{self.module}/{self.id}"
 
     @property
     def file(self) -> str:

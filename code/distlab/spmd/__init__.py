@@ -9,6 +9,6 @@ nothing is raised for what the program did.
 """
 
 from distlab.spmd.launcher import Launcher, LauncherError
-from distlab.spmd.program import MAX_RANKS, Outcome, Program, RankOutcome
+from distlab.spmd.program import MAX_RANKS, RUNNER, Outcome, Program, RankOutcome
 
-__all__ = ["MAX_RANKS", "Launcher", "LauncherError", "Outcome", "Program", "RankOutcome"]
+__all__ = ["MAX_RANKS", "RUNNER", "Launcher", "LauncherError", "Outcome", "Program", "RankOutcome"]

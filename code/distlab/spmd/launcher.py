@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from distlab.spmd import processes
+from distlab.spmd import processes, reads
 from distlab.spmd.program import Outcome, Program
 
 CODE = Path(__file__).parents[2]
@@ -40,6 +40,8 @@ def environment() -> dict[str, str]:
         "COLUMNS": "80",
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+        # A server that a watched program starts reports as well, and so do its ranks.
+        **reads.inherited(str(CODE)),
     }
 
 
@@ -84,8 +86,16 @@ class Launcher:
         """Whether the server still takes programs."""
         return self._error is None
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._server.pid
+
     def submit(self, program: Program) -> Future[Outcome]:
-        """Queue a program and return at once. The future raises LauncherError only."""
+        """Queue a program and return at once. The future raises LauncherError only.
+
+        The future is running() from the moment when the program's ranks have been started.
+        """
         future: Future[Outcome] = Future()
         with self._lock:
             if self._error:
@@ -127,14 +137,19 @@ class Launcher:
         with self._socket.makefile("rb") as lines:
             try:
                 for line in lines:
-                    answer = json.loads(line)
-                    future = self._pending.pop(answer["number"])
-                    future.set_result(Outcome.from_json(answer["outcome"]))
+                    self._take(**json.loads(line))
             except OSError:
                 pass  # closed under us: the same as its end
         if not self._closing:
             self._end_strays()
         self._fail_pending()
+
+    def _take(self, number: int, *, started: bool = False, outcome: dict | None = None) -> None:
+        future = self._pending[number]
+        if started:
+            future.set_running_or_notify_cancel()
+        elif not self._pending.pop(number).cancelled():
+            future.set_result(Outcome.from_json(outcome))
 
     def _end_strays(self) -> None:
         """Kill what a killed server could not: its ranks die with it, but not their children."""

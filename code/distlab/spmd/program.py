@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 MAX_RANKS = 16
 """The most ranks that one program may have: more would show a laptop's scheduler at work."""
@@ -12,6 +13,17 @@ START_METHODS = ("fork", "fresh")
 
 # Forking a process that has loaded macOS' frameworks is unsafe, so new interpreters are used there.
 DEFAULT_START = "fresh" if sys.platform == "darwin" else "fork"
+
+
+RUNNER = (
+    Path(__file__).parents[1] / "__init__.py",
+    *(
+        Path(__file__).parent / f"{module}.py"
+        for module in ("__init__", "launcher", "processes", "program", "rank", "reads", "run",
+                       "server", "shell", "stores", "torchrun")
+    ),
+)  # fmt: skip
+"""The files of distlab that the fork server has imported: every outcome depends on them."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Program:
     files:   pairs (name, text) laid into the working folder before the ranks start
     links:   pairs (name, path) of symbolic links laid into the working folder
     waits:   mostly sleeps, so it may run beside programs that compute
+    watch:   a folder: the outcome tells which files below it were read; "" asks for nothing
     """
 
     source: str
@@ -40,6 +53,7 @@ class Program:
     files: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     waits: bool = False
+    watch: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run: ValueError with the value and the rule."""
@@ -93,6 +107,9 @@ class Outcome:
                   "failed" (a rank did not), "deadline", or "flood" (more output than is kept)
     first_failed: the rank that failed first, or None
     left_behind:  command lines of processes that the program left running (they were killed)
+    read:         what was read below Program.watch, as paths relative to it, RUNNER left out: files
+                  (one that was asked for and is not there is among them) and, with a "/" at their
+                  end, folders that were listed
     """
 
     cause: str
@@ -100,6 +117,7 @@ class Outcome:
     ranks: tuple[RankOutcome, ...]
     first_failed: int | None = None
     left_behind: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
     def to_json(self) -> dict:
         """Return plain data for a cache or a socket."""
@@ -109,4 +127,5 @@ class Outcome:
     def from_json(cls, data: dict) -> Outcome:
         """Rebuild what `to_json` returned."""
         ranks = tuple(RankOutcome(**rank) for rank in data["ranks"])
-        return cls(**{**data, "ranks": ranks, "left_behind": tuple(data["left_behind"])})
+        lists = {key: tuple(data.get(key, ())) for key in ("left_behind", "read")}
+        return cls(**{**data, "ranks": ranks, **lists})

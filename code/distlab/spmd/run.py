@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from distlab.spmd import processes, rank
-from distlab.spmd.program import Outcome, Program, RankOutcome
+from distlab.spmd import processes, rank, reads, shell, torchrun
+from distlab.spmd.program import RUNNER, Outcome, Program, RankOutcome
 
 GRACE = 3.0
 """Seconds that peers have to end by themselves after a rank has failed."""
@@ -50,6 +50,7 @@ class Run:
     def __init__(self, program: Program, folder: Path, port: int) -> None:
         """Create the run's folder and everything in it that its ranks will read."""
         self.program, self.folder, self.port = program, folder, port
+        self.report = folder / "read"
         self.id = folder.name
         self.phase, self.cause = "running", "finished"
         self.first_failed: int | None = None
@@ -62,8 +63,11 @@ class Run:
         env = {rank.RUN_ID: str(self.folder), "TMPDIR": str(self.folder / "tmp")}
         if not self.program.shell:
             world_size = self.program.ranks
-            env |= rank.torchrun_environment(index, world_size, self.port, f"fence-{self.id}")
+            env |= torchrun.environment(index, world_size, self.port, f"fence-{self.id}")
         env |= dict(self.program.env)
+        if self.program.watch:
+            path = env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+            env |= reads.environment(str(self.report), self.program.watch, path)
         return rank.Place(self.folder, index, self.program.name, env)
 
     def _lay_out(self) -> None:
@@ -74,6 +78,8 @@ class Run:
             (work / name).symlink_to(path)
         for name, text in (*self.program.files, (self.program.name, self.program.source)):
             (work / name).write_text(text)
+        if self.program.watch:
+            self.report.touch()
         if self.program.start == "fresh":
             for member in self.members:
                 place = member.place
@@ -175,7 +181,20 @@ class Run:
             processes.send(member.pid, signal.SIGKILL, group=True)
         ranks = tuple(self._rank_outcome(member) for member in self.members)
         seconds = max(time.monotonic() - self.begun, 0.0)
-        return Outcome(self.cause, round(seconds, 3), ranks, self.first_failed, left_behind)
+        return Outcome(
+            self.cause, round(seconds, 3), ranks, self.first_failed, left_behind, self._read()
+        )
+
+    def _read(self) -> tuple[str, ...]:
+        """Return what was read below the watched folder, as far as it is not the runner's own."""
+        if not self.program.watch:
+            return ()
+        root = Path(self.program.watch).resolve()
+        read = set(os.fsdecode(self.report.read_bytes()).split("\0")) - {""}
+        if self.program.shell:
+            read |= shell.named(self.program.source, self.folder / "work", root)
+        own = {path.relative_to(root).as_posix() for path in RUNNER if path.is_relative_to(root)}
+        return tuple(sorted(read - own))
 
     def _rank_outcome(self, member: Member) -> RankOutcome:
         place = member.place
@@ -187,14 +206,14 @@ class Run:
             exit=member.exit,
             finished=finished,
             killed=member.killed,
-            stdout=_read(place.file("stdout")),
-            stderr=_read(place.file("stderr")),
-            stack=_read(place.file("stack")),
+            stdout=_text(place.file("stdout")),
+            stderr=_text(place.file("stderr")),
+            stack=_text(place.file("stack")),
             seconds=round(member.seconds, 3),
         )
 
 
-def _read(path: Path) -> str:
+def _text(path: Path) -> str:
     """Return a rank's file; of a flood, its beginning and its end."""
     if not path.exists():
         return ""

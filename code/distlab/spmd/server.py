@@ -1,8 +1,9 @@
 """The fork server: one process that has imported torch, runs nothing itself, and forks ranks.
 
-Started by `launcher.Launcher` as `python -m distlab.spmd.server FD FOLDER`. Requests and answers
-are lines of JSON on the socket FD. When the socket closes, however the caller ended, every process
-that a program started is killed, FOLDER is removed, and the server ends.
+Started by `launcher.Launcher` as `python -m distlab.spmd.server FD FOLDER`. On the socket FD are
+lines of JSON: requests and, of each program, that it has been started, and its outcome. When the
+socket closes, however the caller ended, every process that a program started is killed, FOLDER is
+removed, and the server ends.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class Server:
             if pid == 0:
                 self._become(place, program)
             run.started(place.rank, pid)
+        self.tell({"number": number, "started": True})
 
     def _become(self, place: rank.Place, program: Program) -> None:
         try:
@@ -138,6 +140,10 @@ class Server:
         self.stores.close(run.port)
         answer = {"number": number, "outcome": run.outcome(left).to_json()}
         shutil.rmtree(run.folder, ignore_errors=True)
+        self.tell(answer)
+
+    def tell(self, answer: dict) -> None:
+        """Send the caller a line."""
         self.connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def sweep(self, ended: Run | None = None) -> tuple[str, ...]:
@@ -189,10 +195,13 @@ def main() -> None:
     # Asks a rank for its stack; one that has none to show yet, or no longer, must live on.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     processes.adopt_orphans()
+    gc.disable()  # what is imported stays
     for module in sys.argv[3:] or PRELOAD:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a rank would touch, and so copy, every page of torch
+    gc.enable()
+    processes.use_huge_pages()
     server = Server(connection, folder)
     try:
         server.serve()

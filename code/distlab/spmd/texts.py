@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from distlab.spmd import names
+
 ROOT = Path(__file__).parents[3]
 
 DROPPED = re.compile(
@@ -127,8 +129,4 @@ def fold(rank_texts: list[str]) -> list[tuple[str, str]]:
             folded[-1][1] = rank
         else:
             folded.append([rank, rank, text])
-    return [
-        (f"rank {first}" if first == last else f"ranks {first}-{last}", text)
-        for first, last, text in folded
-        if text.strip()
-    ]
+    return [(names.row(first, last), text) for first, last, text in folded if text.strip()]

@@ -7,13 +7,14 @@ import functools
 import posixpath
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from press import scan
 from press.drift import changes, recordings
 from press.drift.changes import Change, Difference
 from press.drift.recordings import Recording, Seen
-from press.fences import Fence
-from press.project import CONTENT
+
+if TYPE_CHECKING:  # a fence that prints recordings does not depend on how fences are read
+    from press.fences import Fence
 
 PAGE = PurePosixPath("courses/pytorch/versions.md")
 KINDS = (recordings.UNCHANGED, recordings.VARIES, recordings.DIFFERENT)
@@ -42,7 +43,7 @@ def versions(found: Iterable[Recording] = ()) -> str:
         statuses = [recordings.status(name, pinned, one) for name in one.items]
         rows += [f"{_told(one)} {' | '.join(str(statuses.count(kind)) for kind in KINDS)} |"]
     where = dict.fromkeys(f"Python {one.python}, {one.system}" for one in (pinned, *later))
-    return "\n".join(rows) + f"\n\n{'; '.join(where)}." + _stale(pinned, later)
+    return "\n".join(rows) + f"\n\n{'; '.join(where)}."
 
 
 def _told(one: Recording) -> str:
@@ -50,29 +51,25 @@ def _told(one: Recording) -> str:
     return f"| {one.torch} | {when} | {len(one.items)} |"
 
 
-def _stale(pinned: Recording, later: Iterable[Recording]) -> str:
-    """Return a sentence about what cannot be compared today, if there is such."""
-    now = current()
-    names = {name for name in now if name not in pinned.items}
-    names |= {n for n, seen in pinned.items.items() if now.get(n, seen.program) != seen.program}
+def not_compared(now: Iterable[Fence], found: Iterable[Recording] = ()) -> list[str]:
+    """Return the items that were written or changed since they were recorded.
+
+    now: the fences of all pages as they are now
+    """
+    pinned, *later = found or everything()
+    own = f"content/{PAGE}:"
+    programs = dict(recordings.fence_item(f) for f in now if not f.at.startswith(own))
+    names = {name for name in programs if name not in pinned.items}
+    names |= {
+        n for n, seen in pinned.items.items() if programs.get(n, seen.program) != seen.program
+    }
     names |= {
         name
         for one in later
         for name in one.items
         if recordings.status(name, pinned, one) == recordings.STALE
     }
-    if not names:
-        return ""
-    listed = ", ".join(_link(name) for name in sorted(names))
-    return f"\n\nWritten or changed since they were recorded, so not compared here: {listed}."
-
-
-@functools.cache
-def current() -> dict[str, str]:
-    """Return the fences of the pages as they are now: names and digests of their programs."""
-    scanned = scan.folder(CONTENT).fences
-    own = f"content/{PAGE}:"
-    return dict(recordings.fence_item(f) for f in scanned if not f.at.startswith(own))
+    return sorted(names)
 
 
 # ---- One change ----------------------------------------------------------------------------------
@@ -101,11 +98,18 @@ def _touched(touched: dict[str, list[str]]) -> str:
 
 def _link(name: str) -> str:
     """Return an item as a Markdown link from the page of versions, if it has an address."""
-    path, found, anchor = name.partition("#")
-    if not found:
-        return f"`{PurePosixPath(name).name}`"
-    up = posixpath.relpath(path, PAGE.parent)
-    return f"[`{anchor.removeprefix('fence-')}`]({up}#{anchor})"
+    word, target = address(name)
+    # To the built page: MkDocs, which turns .md into .html, does not see what a fence prints.
+    target = target.replace(".md#", ".html#")
+    return f"[`{word}`]({target})" if target else f"`{word}`"
+
+
+def address(name: str) -> tuple[str, str]:
+    """Return an item's name for readers, and its place as the page of versions links to it."""
+    path, is_fence, anchor = name.partition("#")
+    if not is_fence:
+        return PurePosixPath(name).name.strip(), ""
+    return anchor.removeprefix("fence-"), f"{posixpath.relpath(path, PAGE.parent)}#{anchor}"
 
 
 def _beside(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -9,9 +10,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from press.fences import Fence
+from distlab.practice.tasks import ONLY
 from press.project import COURSE
+
+if TYPE_CHECKING:
+    from press.fences import Fence
 
 FOLDER = COURSE / "drift"
 DECLARED = "as declared"
@@ -85,7 +90,9 @@ class Recording:
 def fence_item(fence: Fence) -> tuple[str, str]:
     """Return the name of a fence's item, which is its address in content/, and its program."""
     page = fence.at.removeprefix("content/").rpartition(":")[0]
-    told = {k: v for k, v in fence.program(fence.code).to_json().items() if k != "links"}
+    told = fence.program(fence.code).to_json()
+    del told["links"], told["watch"]  # of this machine
+    told["env"] = [pair for pair in told["env"] if pair[0] != ONLY]  # of its page
     return f"{page}#fence-{fence.id}", program_digest(json.dumps(told, sort_keys=True))
 
 
@@ -94,6 +101,7 @@ def program_digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
+@functools.cache
 def comparable(text: str) -> str:
     """Return a text without line numbers of torch's sources and counts of its frames."""
     for pattern, replacement in PLACES:

@@ -281,16 +281,6 @@ def test_what_a_file_says_is_shown_short_and_without_control_characters():
     assert len(text) < 4000
 
 
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [((3,), "rank 3"), ((0, 3), "ranks 0 and 3"), ((0, 1), "ranks 0 and 1"),
-     ((0, 1, 2), "ranks 0-2"), ((0, 1, 2, 5), "ranks 0-2 and 5"),
-     ((0, 2, 3, 7, 8, 9), "ranks 0, 2, 3 and 7-9")],
-)  # fmt: skip
-def test_three_ranks_in_a_row_are_written_as_a_range(ranks, text):
-    assert report.ranks_text(ranks) == text
-
-
 # --- the command line ------------------------------------------------------------------------
 
 
@@ -348,7 +338,8 @@ def test_a_folder_of_dumps_is_read_from_the_command_line(tmp_path):
         (["nowhere"], "not a folder"),
         ([], "Give one folder"),
         (["--run", "nowhere.py"], "is no file"),
-        (["--run", __file__, "--nproc", "0"], "ranks=0: a program runs on 1 to 16 ranks"),
+        (["--run", __file__, "--nproc", "0"], "--nproc 0: give 1 to 16 ranks"),
+        (["--run", __file__, "--nproc", "99"], "--nproc 99: give 1 to 16 ranks"),
         (["--run", __file__, "--after", "0"], "give 0.5 to 3600 seconds"),
         (["--run", __file__, "--after", "nan"], "give 0.5 to 3600 seconds"),
         ([str(CODE)], "No dump could be read"),

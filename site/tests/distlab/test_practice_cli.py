@@ -8,23 +8,30 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from distlab.practice import cli, grader, places, tasks
-from distlab.practice.places import IN_REPOSITORY
 from press import modules, practice_zip
 from press.project import ROOT
 from tools.watch import eventually, processes_with
 
-SOLUTIONS = IN_REPOSITORY["solutions"]
-(MODULE,) = modules.everything()
+COMMAND = "python -m distlab.practice"
+MODULE = modules.with_exercises()[0]
 
 
 @pytest.fixture
-def folder(tmp_path, capsys):
+def one_module(monkeypatch):
+    """Offer the exercises of one module, as its zip does."""
+    monkeypatch.setenv(tasks.ONLY, MODULE.number)
+
+
+@pytest.fixture
+def folder(one_module, tmp_path, capsys):
     """Write fresh exercises into an empty folder."""
     assert cli.main(["--folder", str(tmp_path), "reset", "all"]) == 0
     capsys.readouterr()
@@ -43,8 +50,8 @@ def run(*arguments: str, folder: Path, capsys) -> tuple[int, str, str]:
 
 def solve(folder: Path, *ids: str) -> None:
     for task_id in ids:
-        name = tasks.find(task_id).file
-        (folder / name).write_text((SOLUTIONS / name).read_text())
+        task = tasks.find(f"{MODULE.number}/{task_id}")
+        (folder / task.file).write_text(places.solution(task).read_text())
 
 
 @pytest.fixture
@@ -124,8 +131,8 @@ def test_a_defect_of_the_grader_is_one_line_and_no_traceback(folder, capsys, qui
     assert "please report it: IndexError" in error
 
 
-def test_the_originals_are_not_reset(capsys):
-    status, _, error = run("reset", "1", folder=IN_REPOSITORY["originals"], capsys=capsys)
+def test_the_originals_are_not_reset(one_module, capsys):
+    status, _, error = run("reset", "1", folder=MODULE.exercises, capsys=capsys)
 
     assert status == 2
     assert "work on a copy" in error
@@ -166,13 +173,14 @@ def test_reset_keeps_the_text_that_was_there(folder, capsys, quick):
     run("check", "1", folder=folder, capsys=capsys)
     run("hint", "1", folder=folder, capsys=capsys)
     status, text, _ = run("reset", "1", folder=folder, capsys=capsys)
-    solution = (SOLUTIONS / "01_broadcast.py").read_text()
+    first = tasks.find("1")
+    solution = places.solution(first).read_text()
 
     assert status == 0
     assert "your text is in 01_broadcast.py.bak" in text
     assert (folder / "01_broadcast.py.bak").read_text() == solution
-    assert places.Progress.load(folder).passed == {}
-    assert places.Progress.load(folder).hints == {}
+    assert places.Progress.load(folder, first).passed == {}
+    assert places.Progress.load(folder, first).hints == {}
 
 
 def test_a_progress_file_that_is_broken_counts_as_none(folder, capsys):
@@ -192,16 +200,91 @@ def test_solution_asks_first(folder, capsys, monkeypatch):
         assert ("dist.isend" in text) == (status == 0)
 
 
+# Where several modules have exercises
+
+
+@pytest.fixture
+def two_modules(monkeypatch, tmp_path, one_module):
+    """Offer the first module's tasks and one more, of a module 99 that has a task 1, too."""
+    first, *_ = own = tasks.everything()
+    other = replace(first, module="99")
+    monkeypatch.delenv(tasks.ONLY)
+    known = {MODULE.number: own, "99": (other,)}
+    monkeypatch.setattr(tasks, "all_modules", lambda: tuple(known))
+    monkeypatch.setattr(tasks, "of", lambda module: known[module])
+    for task in (*own, other):
+        path = tmp_path / "originals" / task.module / task.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# the stub of {task.full_id}\n")
+    monkeypatch.setattr(places, "ORIGINALS", tmp_path / "originals")
+    answers = tmp_path / "answers"
+    answers.mkdir()
+    return answers
+
+
+def test_files_of_the_same_name_do_not_collide(two_modules, capsys):
+    status, text, _ = run("reset", "all", folder=two_modules, capsys=capsys)
+    texts = {f"{p.parent.name}/{p.name}": p.read_text() for p in two_modules.rglob("01_*.py")}
+
+    assert status == 0
+    assert "files are in answers/" in text
+    assert texts == {
+        f"{module}/01_broadcast.py": f"# the stub of {module}/1\n"
+        for module in (MODULE.number, "99")
+    }
+
+
+def test_a_module_can_be_written_alone(two_modules, capsys):
+    assert run("reset", "99", folder=two_modules, capsys=capsys)[0] == 0
+    assert [p.name for p in two_modules.iterdir()] == ["99"]
+    assert [p.name for p in (two_modules / "99").glob("*.py")] == ["01_broadcast.py"]
+
+
+def test_a_short_name_is_refused_where_two_modules_have_it(two_modules, capsys, quick):
+    run("reset", "all", folder=two_modules, capsys=capsys)
+    for name in ("1", "01_broadcast.py"):
+        status, _, error = run("check", name, folder=two_modules, capsys=capsys)
+
+        assert status == 2
+        assert f"{name!r} is a task of several modules" in error
+        assert f"{MODULE.number}/1, 99/1" in error
+    for name in ("2", "99/1", "99/01_broadcast.py", f"{MODULE.number}/11.3", "99"):
+        assert run("check", name, folder=two_modules, capsys=capsys)[0] == 0, name
+
+
+def test_progress_is_that_of_the_module(two_modules, capsys, quick):
+    run("reset", "all", folder=two_modules, capsys=capsys)
+    run("check", "99/1", folder=two_modules, capsys=capsys)
+    _, text, _ = run("list", folder=two_modules, capsys=capsys)
+
+    assert "[x] 99/1  broadcast from send and recv  (99/01_broadcast.py)" in text
+    assert f"[ ] {MODULE.number}/1  broadcast" in text
+    assert f"{COMMAND} check {MODULE.number}/1" in text
+
+
+def test_a_module_without_exercises_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv(tasks.ONLY, "77")
+    status, _, error = run("list", folder=tmp_path, capsys=capsys)
+
+    assert status == 2
+    assert error.startswith("practice: PRACTICE_MODULE=77: the modules with exercises are ")
+
+
 # As a new user, from the zip
 
 
-@pytest.fixture(scope="module")
-def unzipped(tmp_path_factory):
-    """Unpack the zip in an empty folder outside the repository."""
+@pytest.fixture(scope="module", params=modules.with_exercises(), ids=lambda module: module.stem)
+def unzipped(request, tmp_path_factory):
+    """Unpack a module's zip in an empty folder outside the repository."""
     place = tmp_path_factory.mktemp("new user")
-    with zipfile.ZipFile(practice_zip.write(MODULE, place / "public")) as archive:
+    with zipfile.ZipFile(practice_zip.write(request.param, place / "public")) as archive:
         archive.extractall(place)
-    return place / "practice-26"
+    return place / f"practice-{request.param.number}"
+
+
+def own_tasks(unzipped: Path) -> tuple[tasks.Task, ...]:
+    """Return the tasks of the module whose zip it is."""
+    return tasks.of(unzipped.name.removeprefix("practice-"))
 
 
 def command(*arguments: str) -> list[str]:
@@ -223,35 +306,59 @@ def test_two_builds_write_the_same_zip(tmp_path):
 def test_the_zip_holds_no_solution_beside_the_exercises(unzipped):
     names = {path.name for path in (unzipped / "exercises").iterdir()}
 
-    assert names == {task.file for task in tasks.everything()}
-    for task in tasks.everything():
+    assert names == {task.file for task in own_tasks(unzipped)}
+    for task in own_tasks(unzipped):
         stub = (unzipped / "exercises" / task.file).read_text()
         assert "NotImplementedError" in stub or 'DIAGNOSIS = "?"' in stub
     assert not list(unzipped.rglob("*wrong*"))
 
 
-def test_published_exercises_hold_no_solution():
-    published = ROOT / "content" / "courses" / "pytorch" / "exercises" / "26"
+def test_the_zip_holds_one_modules_tasks(unzipped):
+    kept = {path.name for path in (unzipped / "distlab/practice/tasks").iterdir()}
 
-    assert {p.name for p in published.iterdir()} == {task.file for task in tasks.everything()}
+    assert kept == {"__init__.py", f"m{own_tasks(unzipped)[0].module}"}
+
+
+def test_the_package_of_the_zip_holds_all_that_it_needs(unzipped):
+    """What pip installs from the zip: every folder with Python files is listed, data included."""
+    settings = tomllib.loads((unzipped / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {p.parent.relative_to(unzipped) for p in unzipped.rglob("distlab/**/__init__.py")}
+    data = settings["package-data"]["distlab.practice"]
+    package = unzipped / "distlab/practice"
+    packed = {path for pattern in data for path in package.glob(pattern)}
+
+    assert set(settings["packages"]) == {str(folder).replace("/", ".") for folder in folders}
+    assert packed == {
+        path for kind in ("originals", "solutions") for path in (package / kind).rglob("*.py")
+    }
+    assert packed
+
+
+def test_published_exercises_hold_no_solution():
+    for module in modules.with_exercises():
+        published = {path.name for path in module.exercises.iterdir()}
+
+        assert published == {task.file for task in tasks.of(module.number)}
 
 
 def test_a_new_user_lists_checks_and_passes(unzipped):
     def ask(*arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             command(*arguments), cwd=unzipped, env=alone(), capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=600, check=False,
         )  # fmt: skip
 
-    listed, first = ask("list"), ask("check", "1")
-    solve(unzipped / "exercises", "1")
-    second = ask("check", "1")
+    first = own_tasks(unzipped)[0]
+    listed, before = ask("list"), ask("check", first.id)
+    (unzipped / "exercises" / first.file).write_text(places.solution(first).read_text())
+    after = ask("check", first.full_id)
+    progress = json.loads((unzipped / "exercises/.progress.json").read_text())
 
-    assert f"0 of {len(tasks.everything())} passed" in listed.stdout, listed.stderr
-    assert (first.returncode, second.returncode) == (1, 0), first.stderr + second.stderr
-    assert "not begun" in first.stdout
-    assert "passed on 2, 3 and 4 ranks" in second.stdout
-    assert json.loads((unzipped / "exercises/.progress.json").read_text())["passed"].keys() == {"1"}
+    assert f"0 of {len(own_tasks(unzipped))} passed" in listed.stdout, listed.stderr
+    assert (before.returncode, after.returncode) == (1, 0), before.stderr + after.stderr
+    assert "not begun" in before.stdout
+    assert "passed on 2, 3 and 4 ranks" in after.stdout
+    assert progress["passed"].keys() == {first.id}
 
 
 class Watcher:

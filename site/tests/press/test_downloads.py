@@ -6,37 +6,59 @@ import shlex
 import sys
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from distlab.spmd import Program
-from press import downloads, executor, scan
-from press.fences import judge
+from press import downloads, executor, modules, scan
+from press.fences import Fence, judge
+from press.modules import Module
+from press.project import pinned_torch
 from tools.site_copy import ROOT
 from tools.watch import HANG
 
-LAB = ROOT / "content/courses/pytorch/code/26_ddp_gloo.py"
-PAGE = ROOT / "content/courses/pytorch/26_ddp_gloo.md"
-FENCES = {
-    fence.id: fence
-    for fence in scan.file(PAGE, ROOT / "content").fences
-    if downloads.address(fence)
-}
-USES_DISTLAB = [name for name, fence in FENCES.items() if "distlab" in fence.code]
-"""These run in new interpreters without our path, so that Python finds the zip's own distlab."""
+MODULES = modules.everything()
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
 """A port that the system chooses, and no look-up of this host's name."""
 
 
+def fences_of(module: Module) -> dict[str, Fence]:
+    """Return the fences of a module's page that can be taken along, by their ids."""
+    scanned = scan.file(module.page, ROOT / "content").fences
+    return {fence.id: fence for fence in scanned if downloads.address(fence)}
+
+
+def a_plain_fence(module: Module) -> Fence:
+    """Return the first fence that declares to end well."""
+    every = fences_of(module).values()
+    return next(f for f in every if not (f.raises or f.hang or f.returncode))
+
+
+FENCES = [(module, fence) for module in MODULES for fence in fences_of(module).values()]
+USES_DISTLAB = [(module, fence) for module, fence in FENCES if "distlab" in fence.code]
+"""These run in new interpreters without our path, so that Python finds the zip's own distlab."""
+of_each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+
+
+def named(value: object) -> str:
+    """Return how a test's name shows a module or a fence."""
+    return getattr(value, "number", "") or value.id
+
+
 @pytest.fixture(scope="module")
 def unzipped(tmp_path_factory):
-    """Write the zip as a build does, and unpack it in an empty folder."""
+    """Write the zips as a build does, unpack each in an empty folder; return them by module."""
     place = tmp_path_factory.mktemp("reader")
-    executions = [executor.Execution(f, f.code, None, None, False, 0) for f in FENCES.values()]
+    executions = [executor.Execution(f, f.code, None, None, False, 0) for _, f in FENCES]
     downloads.write(executions, ROOT, place / "public")
-    with zipfile.ZipFile(next(place.rglob("*.zip"))) as archive:
-        archive.extractall(place)
-    return place / PAGE.stem
+    folders: dict[Module, Path] = {}
+    for module in MODULES:
+        (path,) = place.rglob(f"{module.stem}.zip")
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(place)
+        folders[module] = place / module.stem
+    return folders
 
 
 def started(launcher, folder, *command):
@@ -46,35 +68,47 @@ def started(launcher, folder, *command):
     return launcher.run(program).ranks[0]
 
 
-def test_the_zip_holds_every_fence_the_lab_and_the_pins(unzipped):
-    names = {path.name for path in unzipped.iterdir()}
+@of_each_module
+def test_the_zip_holds_every_fence_the_lab_and_the_pins(unzipped, module):
+    folder = unzipped[module]
+    names = {path.name for path in folder.iterdir()}
+    pins = (folder / "requirements.txt").read_text().splitlines()
 
-    assert names == {LAB.name, "fences", "requirements.txt", "constraints.txt", "README.txt"}
-    assert {path.stem for path in (unzipped / "fences").glob("*.py")} == set(FENCES)
-    assert "torch==2.8.0" in (unzipped / "requirements.txt").read_text()
+    assert names == {module.lab.name, "fences", "requirements.txt", "constraints.txt", "README.txt"}
+    assert {path.stem for path in (folder / "fences").glob("*.py")} == set(fences_of(module))
+    assert f"torch=={pinned_torch()}" in pins
+    assert set(pins) <= set((folder / "constraints.txt").read_text().splitlines()) | {"numpy"}
 
 
-@pytest.mark.parametrize("name", [name for name in FENCES if name not in USES_DISTLAB])
-def test_a_file_ends_as_its_fence_declares(unzipped, launcher, name):
-    fence, text = FENCES[name], (unzipped / f"fences/{name}.py").read_text()
+@pytest.mark.parametrize(
+    ("module", "fence"), [pair for pair in FENCES if pair not in USES_DISTLAB], ids=named
+)
+def test_a_file_ends_as_its_fence_declares(unzipped, launcher, module, fence):
+    text = (unzipped[module] / f"fences/{fence.id}.py").read_text()
     program = fence.program(text)
-    outcome = launcher.run(replace(program, name=f"{name}.py"))
+    outcome = launcher.run(replace(program, name=f"{fence.id}.py"))
 
     assert judge(fence, outcome, text) is None, outcome
 
 
-@pytest.mark.parametrize("name", [*USES_DISTLAB, "first-run"])
-def test_a_file_runs_as_its_first_line_says(unzipped, launcher, name):
-    first, _, _ = (unzipped / f"fences/{name}.py").read_text().partition("\n")
+@pytest.mark.parametrize(
+    ("module", "fence"),
+    [*USES_DISTLAB, *((module, a_plain_fence(module)) for module in MODULES)],
+    ids=named,
+)
+def test_a_file_runs_as_its_first_line_says(unzipped, launcher, module, fence):
+    folder = unzipped[module] / "fences"
+    first, _, _ = (folder / f"{fence.id}.py").read_text().partition("\n")
     _, program, *options = first.split()
     torchrun = TORCHRUN if program == "torchrun" else ()
-    done = started(launcher, unzipped / "fences", *torchrun, *options)
+    done = started(launcher, folder, *torchrun, *options)
 
-    assert options[-1] == f"{name}.py"
+    assert options[-1] == f"{fence.id}.py"
     assert done.exit == 0, done
 
 
-def test_the_lab_runs_from_the_zip(unzipped, launcher):
-    done = started(launcher, unzipped, LAB.name, "--start-method", "forkserver")
+@of_each_module
+def test_the_lab_runs_from_the_zip(unzipped, launcher, module):
+    done = started(launcher, unzipped[module], module.lab.name, "--start-method", "forkserver")
 
     assert done.stdout.splitlines()[-1].startswith("ok: ")

@@ -9,11 +9,14 @@ import subprocess
 import sys
 
 import pytest
+from markdown import Markdown
 
+from distlab.spmd import Program
 from press import scan
 from press.drift import changes, page, recordings
 from press.drift.changes import CHANGES, Change
 from press.drift.recordings import DECLARED, Recording, Seen, Showing
+from press.project import pinned_torch
 from record import drift
 from tools.site_copy import ROOT
 
@@ -181,7 +184,7 @@ def test_another_outcome_is_not_explained_by_a_rule():
 def test_the_pinned_version_and_at_least_two_later_ones_are_recorded():
     versions = [one.version for one in RECORDED]
 
-    assert versions[0] == drift.pinned_version()
+    assert versions[0] == pinned_torch()
     assert len(versions) >= 3
 
 
@@ -190,6 +193,13 @@ def test_every_version_holds_every_item(one):
     missing = RECORDED[0].items.keys() ^ one.items.keys()
 
     assert missing == set(), f"record it again: nox -s drift -- {one.version}"
+
+
+def test_what_there_is_to_run_has_the_recorded_names():
+    """Fences, races, labs and exercises of all modules; a name that changes would lose its past."""
+    names = [item.name for item in drift.items(drift.Servers(None, None))]
+
+    assert sorted(names) == sorted(RECORDED[0].items)
 
 
 def test_under_the_pinned_version_everything_is_as_declared():
@@ -239,13 +249,42 @@ def test_the_table_counts_every_item_once():
         assert sum(map(int, cells[3:])) + stale == len(one.items)
 
 
-def test_what_cannot_be_compared_is_said(monkeypatch):
+def test_what_cannot_be_compared_is_known():
+    (fence, *_) = scan.page('```python exec="on" id="y"\nx\n```', "content/new.md").fences
     pinned, later = recording("2.8.0", x=shown("a")), recording("2.13.0", x=shown("a"))
-    monkeypatch.setattr(page, "current", dict)
 
-    assert "Written or changed" not in page.versions([pinned, later])
-    monkeypatch.setattr(page, "current", lambda: {"new.md#fence-y": "program"})
-    assert "[`y`](../../new.md#fence-y)" in page.versions([pinned, later])
+    assert page.not_compared([], [pinned, later]) == []
+    assert page.not_compared([fence], [pinned, later]) == ["new.md#fence-y"]
+    name, program = recordings.fence_item(fence)
+    pinned.items[name] = later.items[name] = Seen(program, shown("b"))
+    assert page.not_compared([fence], [pinned, later]) == []
+    changed = dataclasses.replace(fence, code="y")
+    assert page.not_compared([changed], [pinned, later]) == ["new.md#fence-y"]
+
+
+@pytest.mark.parametrize(
+    ("names", "html"),
+    [
+        ([], "<p>before</p>\n<p>after</p>"),
+        (["new.md#fence-y", "a/ race.py"], "so not compared here: "
+         '<a href="../../new.md#fence-y"><code>y</code></a>, <code>race.py</code>.</p>'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_said_while_the_page_is_rendered(monkeypatch, names, html):
+    monkeypatch.setattr(page, "not_compared", lambda _: names)
+    md = Markdown(extensions=["press.not_compared"])
+
+    assert html in md.convert("before\n\n[[not-compared]]\n\nafter")
+
+
+@pytest.mark.parametrize("call", ["page.versions()", "page.change('doctor')"])
+def test_a_fence_of_the_page_reads_recordings_and_no_page(launcher, call):
+    source = f"from press.drift import page\nprint({call})"
+    outcome = launcher.run(Program(source, watch=str(ROOT)))
+
+    assert outcome.cause == "finished", outcome
+    assert any(path.endswith("drift/torch-2.8.0.json") for path in outcome.read)
+    assert [path for path in outcome.read if path.endswith(".md")] == []
 
 
 # ---- Notes on the pinned pages -------------------------------------------------------------------
@@ -259,7 +298,7 @@ def fences_by_name():
 
 def test_a_fence_has_a_note_just_where_a_difference_is_recorded():
     fences = fences_by_name()
-    now = page.current()
+    now = dict(map(recordings.fence_item, fences.values()))
     recorded = {
         n for n in fences if n in now and RECORDED[0].items.get(n, Seen("")).program == now[n]
     }

@@ -3,7 +3,7 @@
 import markdown
 import pytest
 
-from press import evidence, page_extension
+from press import evidence, page_extension, scan
 
 PAGE = """# A page
 
@@ -91,3 +91,41 @@ def test_a_source_defined_twice_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="'x' is defined before"):
         evidence.sources(tmp_path)
+
+
+HIDDEN = """# A page
+
+It holds. [[ran:ghost]]
+
+````md
+```python exec="on" id="ghost"
+1 / 0
+```
+````
+"""
+
+
+def test_an_example_in_a_longer_fence_proves_nothing(convert):
+    """It never runs, though a line of it looks like the header of a fence."""
+    convert(HIDDEN)
+
+    (problem,) = map(str, page_extension.problems())
+    assert "no fence of this page has the id 'ghost'" in problem
+    assert len(evidence.faults(scan.text(HIDDEN, "content/page.md"), "content/page.md")) == 1
+
+
+def test_wrong_marks_are_known_from_the_text_alone():
+    page = "---\na: 1\n---\n" + PAGE.replace("[[ran:ring]]", "[[ran:rnig]]")
+    page += "\nWrite `[[ran:x]]`. <!--\n[[src:y]] -->\n\n```text\n[[jugded]]\n```\n\n[[jugded]]\n"
+    found = [str(fault) for fault in evidence.faults(scan.text(page, "x.md"), "x.md")]
+
+    assert [fault.partition(" is no mark")[0].partition(": no")[0] for fault in found] == [
+        "x.md:6: [[ran:rnig]]",
+        "x.md:22: [[jugded]]",
+    ]
+
+
+def test_a_source_marked_in_a_code_block_only_is_not_listed():
+    page = "[[src:reducer]]\n\n```text\n[[src:ddp-paper]]\n```\n"
+
+    assert evidence.used_sources(page) == {"reducer": 1}

@@ -8,8 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from markdown import Markdown
+from markdown_exec import formatter, validator
 
-from press import scan
+from press import build, executor, scan
+from press.formatter import Formatter
 
 GOOD = '\n```python exec="on" id="good"\nprint("fine")\n```\n'
 HEADERS = {
@@ -47,6 +50,65 @@ def test_a_bad_header_fails_a_quiet_build_with_its_line(copy_of_site, outcomes, 
     assert built.status == 1, built.said
     assert re.search(r"^content/index\.md:(10|12|13)\b", built.said, re.MULTILINE), built.said
     assert not list(built.public.rglob("*.html"))
+
+
+FENCES = {"pymdownx.superfences": {"custom_fences": [
+    {"name": "python", "class": "python", "validator": validator, "format": formatter}
+]}}  # fmt: skip
+FAULTY = {
+    "a.md": "# A\n\n```python exec=on\npass\n```\n" + GOOD,
+    "b.md": '# B\n\n```python exec="on" rnaks="2"\npass\n```\n',
+    "c.md": "# C\n" + GOOD + GOOD,
+    "d.md": "# D\n\nIt holds. [[ran:ghost]] So they say. [[src:nobody]]\n" + GOOD,
+}
+
+
+class Counting:
+    """Stands for the fork server: counts what it is given."""
+
+    def __init__(self):
+        self.programs = []
+
+    def submit(self, program):  # noqa: D102, as Launcher.submit
+        self.programs.append(program)
+
+
+def test_what_a_look_at_the_text_tells_is_told_before_anything_runs(tmp_path, monkeypatch):
+    server = Counting()
+    monkeypatch.setattr(executor, "shared_launcher", lambda: server)
+    content = tmp_path / "content"
+    content.mkdir()
+    for name, text in FAULTY.items():
+        (content / name).write_text(text)
+    with pytest.raises(build.BuildError) as told:
+        build.Build(tmp_path).begin()
+
+    places = re.findall(r"^content/(\w\.md:\d+)", str(told.value), re.MULTILINE)
+    assert places == ["a.md:3", "b.md:3", "c.md:7", "d.md:3", "d.md:3"]
+    assert server.programs == []
+    (content / "a.md").write_text("# A\n" + GOOD)
+    for name in ("b.md", "c.md", "d.md"):
+        (content / name).unlink()
+    build.Build(tmp_path).begin()
+    assert len(server.programs) == 1
+
+
+def test_a_misspelt_option_is_one_problem(copy_of_site, outcomes):
+    copy_of_site.write('# A page\n\n```python exec="on" rnaks="2"\npass\n```\n')
+    built = copy_of_site.build("-q", FENCE_CACHE=outcomes)
+
+    assert "content/index.md:3: rnaks is no option of a fence; did you mean ranks?" in built.said
+    assert "\n1 problem; no page was written." in built.said
+
+
+def test_a_refused_header_is_not_called_unknown_while_the_page_is_rendered():
+    """The formatter meets it too, where a page changes while it is built."""
+    asked = scan.text(FAULTY["b.md"], "content/b.md")
+    ours = Formatter(None, {}, {}, list(asked.problems))
+    ours.register()
+    Markdown(extensions=["pymdownx.superfences"], extension_configs=FENCES).convert(asked.markdown)
+
+    assert ours.problems == list(asked.problems)
 
 
 INDENTED = '\nSome text.\n\n    ```python exec="on"\n    pass\n    ```\n'

@@ -8,7 +8,7 @@ import re
 import pytest
 from markdown import Markdown
 
-from press import glossary, page_extension
+from press import glossary, page_extension, scan
 from tools import font
 
 EXTENSIONS = [
@@ -22,7 +22,6 @@ EXTENSIONS = [
     "press.page_extension",
 ]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
-FENCE = re.compile(r"^ *(`{3,}).*?^ *\1", re.DOTALL | re.MULTILINE)
 VARIANT = 0xFE00  # follows a calligraphic letter and has no shape of its own
 TERMS = """
 # Glossary
@@ -103,7 +102,7 @@ def test_the_shipped_font_has_every_character_of_the_courses_formulas():
         (source.name, re.sub(r"<[^>]*>|\s", "", formula))
         for source in glossary.SOURCE.parent.rglob("*.md")
         for formula in re.findall(
-            r"<math.*?</math>", convert(FENCE.sub("", source.read_text())), re.DOTALL
+            r"<math.*?</math>", convert(scan.file(source, source.parent).prose), re.DOTALL
         )
     ]
 

@@ -18,10 +18,11 @@ import pytest
 import soak.__main__ as soak
 from distlab.practice import tasks
 from distlab.spmd import Outcome, RankOutcome
+from press import modules
 from soak import leaks, programs, rules
 from soak import plan as plans
 from soak.plan import Plan, Strike
-from soak.rules import RULES, Round, Seen, Verdict
+from soak.rules import RULES, Judgement, Observed, Round
 from tools.watch import HANG
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net").is_dir(), reason="finds leaks in /proc")
@@ -43,19 +44,21 @@ def test_a_plan_follows_from_its_seed_and_its_number():
 
 
 def test_every_kind_is_played_disturbed_and_undisturbed():
-    labs = {(p.how, p.ranks) for p in TWO_DECKS if p.job == "lab" and not p.strike}
-    checks = {(p.task, p.how, p.strike is None) for p in TWO_DECKS if p.job == "practice"}
-    played = {p.disturbance for p in TWO_DECKS}
+    """Two decks of each module; what of the launcher fills them up."""
+    modules_there = modules.everything()
+    rounds = [plans.plan(7, n) for n in range(1, 2 * plans.DECK * len(modules_there) + 1)]
+    labs = {(p.module, p.how, p.ranks) for p in rounds if p.job == "lab" and not p.strike}
+    checks = {(p.task, p.how, p.strike is None) for p in rounds if p.job == "practice"}
+    played = {p.disturbance for p in rounds}
 
-    assert labs >= {(method, world) for method in plans.METHODS for world in range(1, 9)}
+    assert labs >= {(module.stem, method, world) for module in modules_there
+                    for method in plans.METHODS for world in range(1, 9)}  # fmt: skip
     assert len(checks) == 4 * len(tasks.everything())
     assert {key for key in RULES if key[0] != "build"} - played <= {("torchrun", "rank", "STOP")}
-    assert Counter(p.job for p in TWO_DECKS) == {
-        "lab": 56,
-        "practice": 72,
-        "launcher": 62,
-        "build": 10,
-    }
+    jobs = Counter(p.job for p in rounds)
+    assert jobs["practice"] == 4 * len(tasks.everything())
+    assert (jobs["lab"], jobs["build"]) == (56 * len(modules_there), 10 * len(modules_there))
+    assert jobs["launcher"] > 0
 
 
 def test_every_disturbance_that_can_be_dealt_has_a_rule():
@@ -85,13 +88,13 @@ def struck(key: tuple[str, str, str]) -> Plan:
     job, target, signal = key
     how = job if job == "torchrun" else {"lab": "forkserver"}.get(job, "solution")
     strike = Strike(signal, target, 2, 1.0)
-    return Plan(1, 1, "lab" if job == "torchrun" else job, how, "1", 4, strike=strike)
+    return Plan(1, 1, "lab" if job == "torchrun" else job, how, "99_toy", "99/1", 4, strike=strike)
 
 
-def seen(exit_status: int | None = 1, output: str = "", **other) -> Seen:
+def seen(exit_status: int | None = 1, output: str = "", **other) -> Observed:
     """Return what came of a job that did not end right."""
     values = {"wrong": "not right", "hit": 2, "begun": True} | other
-    return Seen(exit_status, 1.0, output, **values)
+    return Observed(exit_status, 1.0, output, **values)
 
 
 SAYS = {
@@ -139,7 +142,7 @@ def test_a_rule_explains_its_own_outcome_and_no_other(key):
 def test_an_undisturbed_round_must_be_right():
     plan = Plan(1, 1, "lab", "spawn", ranks=3)
 
-    assert rules.judge(plan, seen(0, wrong="", hit=None)) == Verdict("right")
+    assert rules.judge(plan, seen(0, wrong="", hit=None)) == Judgement("right")
     assert rules.judge(plan, seen(1, hit=None)).faults
     assert rules.judge(plan, seen(None, hit=None)).faults == ("no end within 330 s",)
     left = seen(0, wrong="", hit=None, leaks=("file t/x",))
@@ -189,12 +192,12 @@ def test_a_program_of_the_launcher_comes_to_its_outcome_and_no_other(name):
 def test_the_report_has_the_tally_the_slowest_and_how_to_repeat_a_fault():
     plan = struck(("lab", "rank", "KILL"))
     bad = Round(plan, seen(7, leaks=("file t/x",)), rules.judge(plan, seen(7, leaks=("x",))))
-    good = Round(Plan(1, 2, "lab", "spawn"), seen(0, wrong="", hit=None), Verdict("right"))
+    good = Round(Plan(1, 2, "lab", "spawn"), seen(0, wrong="", hit=None), Judgement("right"))
     text = rules.report([bad, good], ["a note"], "again {number} {seed}")
 
     assert "lab       KILL rank           1  against the rule 1" in text
     assert "lab       -                   1  right 1" in text
-    assert "slowest: 1.0 s, round 1: lab forkserver, 4 ranks; KILL to rank 2" in text
+    assert "slowest: 1.0 s, round 1: lab 99_toy forkserver, 4 ranks; KILL to rank 2" in text
     assert "1 rounds that no rule explains, 1 leaks" in text
     assert "again 1 1" in text
 
@@ -265,7 +268,7 @@ from soak import plan as plans
 folder = Path(sys.argv[1])
 leaks.SHARED = (folder / "shared",)
 leaks.SHARED[0].mkdir()
-place = leaks.Place(folder / "r1", folder)
+place = leaks.RoundFolder(folder / "r1", folder)
 place.tmp.mkdir(parents=True)
 place.work.mkdir()
 with spmd.Launcher(preload=("json",)) as launcher:
@@ -367,4 +370,4 @@ def test_two_rounds_are_played_and_reported(python, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 rounds that no rule explains, 0 leaks" in (tmp_path / "soak.txt").read_text()
     played = json.loads((tmp_path / "soak.json").read_text())
-    assert [each["verdict"]["faults"] for each in played] == [[], []]
+    assert [each["judgement"]["faults"] for each in played] == [[], []]

@@ -1,1 +1,3 @@
 """The exercises of module 26."""
+
+SHARED = ("replicas",)

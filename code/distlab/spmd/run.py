@@ -144,7 +144,7 @@ class Run:
                 self._ask_for_stacks("deadline" if self.cause == "finished" else self.cause)
             elif self._flooded():
                 self._ask_for_stacks("flood")
-        elif self.phase == "asked" and (now >= self.until or self._answered()):
+        elif self.phase == "asked" and (now >= self.until or self.answered()):
             self.kill()
 
     def _flooded(self) -> bool:
@@ -159,7 +159,8 @@ class Run:
         for pid in self.pids():
             processes.send(pid, signal.SIGUSR1)
 
-    def _answered(self) -> bool:
+    def answered(self) -> bool:
+        """Tell whether every rank that lives has written its stack to the end."""
         alive = [m.place.file("stack") for m in self.members if m.alive]
         return all(path.exists() and path.read_text().endswith(rank.STACK_ENDS) for path in alive)
 

@@ -237,7 +237,7 @@ def test_a_stack_is_waited_for_until_its_outermost_frame(tmp_path):
     for line in lines:
         with stack.open("a") as file:
             file.write(f"{line}\n")
-        written.append(asked._answered())
+        written.append(asked.answered())
 
     assert written == [False] * 4 + [True]
 
@@ -247,9 +247,9 @@ def test_a_server_that_removes_its_log_as_it_ends_is_no_error(monkeypatch):
     with spmd.Launcher(preload=("json",)) as launcher:
         shutil.rmtree(launcher.folder)
         monkeypatch.setattr(Path, "exists", lambda _: True)  # a moment ago it was there
-        launcher._fail_pending()
+        launcher.fail_pending()
 
-    assert "it said: nothing" in str(launcher._error)
+    assert "it said: nothing" in str(launcher.error)
 
 
 def test_all_ranks_are_stopped_before_one_is_killed(tmp_path, monkeypatch):

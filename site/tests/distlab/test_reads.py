@@ -149,6 +149,8 @@ with grader.launcher() as launcher:
 
     assert outcome.cause == "finished"
     assert "code/distlab/practice/bench.py" in outcome.read
+    # Imported before there was a hook.
+    assert "code/distlab/spmd/preload/sitecustomize.py" in outcome.read
     assert not {str(path.relative_to(root)) for path in spmd.RUNNER} & set(outcome.read)
 
 

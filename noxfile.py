@@ -78,7 +78,9 @@ def browser(session: nox.Session) -> None:
     look_for(session, "browser")
     env = prepare(session, "browser") | {"BROWSER_REQUIRED": "1"}
     session.run("mkdocs", "build", "--quiet", env=env)
-    session.run("pytest", "-m", "browser", "-n", "2", *session.posargs, env=env)
+    session.run(
+        "pytest", "-m", "browser", "-n", "2", "--dist", "worksteal", *session.posargs, env=env
+    )
 
 
 @nox.session

@@ -48,7 +48,7 @@ def survives(fence: Fence, code: str, running: Future[Outcome]) -> bool:
 
 
 def chosen(fence: str) -> list[tuple[Module, Mutation]]:
-    """Return the mutations of a fence, "ring" or "26/ring"; all of all modules for "".
+    """Return the mutations of a fence, "ring" or "MODULE/ring"; all of all modules for "".
 
     Raises ValueError if none names it.
     """

@@ -143,6 +143,7 @@ def on_post_build(config):
         log.info("pages: %d rendered", len(session.memory.rendered))
     if not (config.strict and _warnings()):
         session.draft.publish()
+        config.site_dir = str(session.draft.site)  # where gh-deploy looks next
         session.draft = None
 
 

@@ -163,7 +163,7 @@ def _absent(module: Module, purposes: dict[Path, str]) -> list[str]:
 
 def _exercise_files(module: Module) -> list[str]:
     """Return what is missing of exercises; a module need have none, but each must be whole."""
-    known = module.number in tasks.all_modules()
+    known = tasks.has_tasks(module.number)
     asked = {task.file for task in tasks.of(module.number)} if known else set()
     stubs = {path.name for path in module.exercises.glob("[0-9]*.py")}
     solved = {path.name for path in module.solutions.glob("[0-9]*.py")}

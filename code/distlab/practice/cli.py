@@ -95,10 +95,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _offered() -> None:
     """Raise BadInput if the environment asks for a module that has no exercises here."""
-    unknown = [number for number in tasks.modules() if number not in tasks.all_modules()]
-    if unknown:
+    only = os.environ.get(tasks.ONLY)
+    if only and not tasks.has_tasks(only):
         known = ", ".join(tasks.all_modules())
-        raise BadInput(f"{tasks.ONLY}={unknown[0]}: the modules with exercises are {known}")
+        raise BadInput(f"{tasks.ONLY}={only}: the modules with exercises are {known}")
 
 
 def _folder(options: argparse.Namespace) -> Path:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 from distlab.practice.task import Task
 
+HERE = Path(__file__).parent
 ONLY = "PRACTICE_MODULE"
 """The environment variable that narrows everything to one module, as its zip does: "26"."""
 
@@ -30,9 +31,14 @@ def modules() -> tuple[str, ...]:
 @functools.cache
 def all_modules() -> tuple[str, ...]:
     """Return the numbers of all modules that have tasks, in order."""
-    names = (package.name for package in pkgutil.iter_modules(__path__) if package.ispkg)
+    names = (path.parent.name for path in HERE.glob("m*/__init__.py"))
     numbers = [name.removeprefix("m") for name in names if re.fullmatch(r"m\d+[a-z]?", name)]
     return tuple(sorted(numbers, key=_order))
+
+
+def has_tasks(module: str) -> bool:
+    """Tell whether a module has tasks, without a look at any other module."""
+    return (HERE / f"m{module}/__init__.py").is_file()
 
 
 @functools.cache
@@ -49,8 +55,8 @@ def _order(number: str) -> tuple[tuple[int, str], ...]:
 def _files(module: str) -> tuple[ModuleType, ...]:
     """Import the files of a module's package that hold tasks: none of them imports torch."""
     package = _package(module)
-    names = (file.name for file in pkgutil.iter_modules(package.__path__))
-    own = [name for name in names if name not in _shared(package)]
+    names = sorted(path.stem for path in (HERE / f"m{module}").glob("*.py"))
+    own = [name for name in names if name not in ("__init__", *_shared(package))]
     return tuple(importlib.import_module(f"{package.__name__}.{name}") for name in own)
 
 

@@ -1,9 +1,9 @@
 """What a reader can take along: each fence as a file, and a module's fences, lab and pins as a zip.
 
-Beside the page `courses/pytorch/26_ddp_gloo.html` a build writes
+Beside a module's page, `courses/pytorch/NN_stem.html`, a build writes
 
-    26_ddp_gloo/ring.py          the fence with the id `ring`, to be started with torchrun
-    26_ddp_gloo/26_ddp_gloo.zip  all of them, the lab, distlab (which some import), the pins
+    NN_stem/ring.py       the fence with the id `ring`, to be started with torchrun
+    NN_stem/NN_stem.zip   all of them, the lab, distlab (which some import), the pins
 
 Two builds write the same bytes.
 """

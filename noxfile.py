@@ -67,7 +67,8 @@ def tests(session: nox.Session) -> None:
     """Run every fence and every test without a session of its own (-- --quick, -- for pytest)."""
     env = prepare(session, "tests")
     # Most tests wait for processes of their own, so two files at a time take little longer.
-    together = ("-n", "2", "--dist", "loadfile")
+    # In the order of the files the long ones come first and short ones fill up the end.
+    together = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", "not browser and not hosts and not engines")
     session.run("pytest", *chosen, *together, *session.posargs, env=env)
 

@@ -34,7 +34,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-TIMEOUT = 20_000  # milliseconds for one wait; far more than any page needs
+TIMEOUT = 120_000  # milliseconds for one wait: against a hang only, no page takes a tenth
 PROBES = Path(__file__).with_name("probes.js")
 
 

@@ -64,10 +64,11 @@ def serve(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run every fence and every test but those with sessions of their own (-- for pytest)."""
+    """Run every fence and every test without a session of its own (-- --quick, -- for pytest)."""
     env = prepare(session, "tests")
     # Most tests wait for processes of their own, so two files at a time take little longer.
-    together = ("-n", "2", "--dist", "loadfile")
+    # In the order of the files the long ones come first and short ones fill up the end.
+    together = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", "not browser and not hosts and not engines")
     session.run("pytest", *chosen, *together, *session.posargs, env=env)
 
@@ -78,7 +79,9 @@ def browser(session: nox.Session) -> None:
     look_for(session, "browser")
     env = prepare(session, "browser") | {"BROWSER_REQUIRED": "1"}
     session.run("mkdocs", "build", "--quiet", env=env)
-    session.run("pytest", "-m", "browser", "-n", "2", *session.posargs, env=env)
+    session.run(
+        "pytest", "-m", "browser", "-n", "2", "--dist", "worksteal", *session.posargs, env=env
+    )
 
 
 @nox.session
@@ -131,6 +134,12 @@ def hosts(session: nox.Session) -> None:
     session.run("python", "-m", "record.launching", *session.posargs, env=env)
     if not session.posargs:
         session.run("pytest", "-m", "hosts", env=env)
+
+
+@nox.session
+def tally(session: nox.Session) -> None:
+    """Count anew how often the museum's races break, in many runs of each (-- NAME ...)."""
+    session.run("python", "-m", "record.tally", *session.posargs, env=prepare(session, "tests"))
 
 
 @nox.session

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from jinja2 import FileSystemBytecodeCache
-from mkdocs.exceptions import PluginError
+from mkdocs.exceptions import MkDocsException, PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.utils import CountHandler
 
@@ -65,7 +65,15 @@ def on_startup(command, dirty):
 
 
 def on_serve(server, config, builder):
-    """Build again also when something else than a page changes."""
+    """Build again also when something else than a page changes; after a fault, go on serving."""
+
+    def build_or_keep() -> None:
+        try:
+            builder()
+        except MkDocsException as fault:  # else the server answers nothing until it is mended
+            print(fault, file=sys.stderr)
+
+    server.builder = build_or_keep
     for folder in (ROOT / name for name in WATCHED):
         if folder.exists():
             server.watch(str(folder))
@@ -132,9 +140,10 @@ def on_post_build(config):
     _told(session.build.finish, session.draft.folder, address)
     log.info(session.build.summary())
     if session.memory:
-        log.info("%d pages rendered", len(session.memory.rendered))
+        log.info("pages: %d rendered", len(session.memory.rendered))
     if not (config.strict and _warnings()):
         session.draft.publish()
+        config.site_dir = str(session.draft.site)  # where gh-deploy looks next
         session.draft = None
 
 
@@ -161,7 +170,8 @@ def _give_up() -> None:
         session.build.progress.close()
         draft.discard()
         if draft.site.exists():
-            log.error("%s/ is still the site as it was before this build", draft.site.name)
+            name = "what is served" if session.memory else f"{draft.site.name}/"
+            log.error("%s is still the site as it was before this build", name)
 
 
 def _told(step, *arguments) -> None:

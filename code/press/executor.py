@@ -82,7 +82,7 @@ class Executor:
             # A snippet is expanded when its page is rendered; until then the text is not known.
             if fence.code is not None:
                 program = self._program(fence, fence.code)
-                key = _key(self.cache, fence, program)
+                key = key_of(self.cache, fence, program)
                 if self._stored(key) is None:
                     self._submit(key, fence, program)
 
@@ -90,7 +90,7 @@ class Executor:
         """Return what came of a fence with this text. Raises LauncherError."""
         begun = time.monotonic()
         program = self._program(fence, code)
-        key = _key(self.cache, fence, program)
+        key = key_of(self.cache, fence, program)
         outcome = self._stored(key)
         cached = outcome is not None
         if not cached:
@@ -105,7 +105,7 @@ class Executor:
 
     def known(self, fence: Fence, code: str) -> Outcome | None:
         """Return what a fence with this text would show, if that is known without running it."""
-        return self._stored(_key(self.cache, fence, self._program(fence, code)))
+        return self._stored(key_of(self.cache, fence, self._program(fence, code)))
 
     def _program(self, fence: Fence, code: str) -> Program:
         return replace(fence.program(code, self.links), watch=str(self.root))
@@ -127,7 +127,7 @@ class Executor:
         return self.submitted[key]
 
 
-def _key(cache: Cache, fence: Fence, program: Program) -> str:
+def key_of(cache: Cache, fence: Fence, program: Program) -> str:
     """Return the key of all that decides what happens; how it is shown is no part of it."""
     told = program.to_json()
     del told["links"], told["watch"]  # of this machine

@@ -104,9 +104,9 @@ class Progress:
     def summary(self) -> str:
         """Return what was done, in one line."""
         wall = self.wall or time.monotonic() - self.begun
-        text = f"{len(self.seconds)} {self.what} in {wall:.1f} s"
+        text = f"{self.what}: {len(self.seconds)} run in {wall:.1f} s"
         if self.seconds:
-            text += f", {sum(self.seconds.values()):.1f} s of work; slowest: "
+            text += f" ({sum(self.seconds.values()):.1f} s of work); slowest "
             text += ", ".join(f"{name} {took:.1f} s" for name, took in self.slowest())
         return text
 

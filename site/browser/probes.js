@@ -34,6 +34,39 @@ globalThis.probes = {
     return [...blocks].filter(this.overflows).map(this.name);
   },
 
+  /* Words of table cells that stand on more than one line; a word may end at a hyphen or a slash. */
+  brokenWords() {
+    const broken = [];
+    for (const cell of document.querySelectorAll("article :is(td, th)")) {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      while (texts.nextNode()) {
+        for (const word of texts.currentNode.data.matchAll(/[\p{L}\p{N}_]{2,}/gu)) {
+          if (this.lines(texts.currentNode, word.index, word[0].length) > 1) broken.push(word[0]);
+        }
+      }
+    }
+    return broken;
+  },
+
+  /* On how many lines a part of a text stands. */
+  lines(text, start, length) {
+    const range = document.createRange();
+    range.setStart(text, start);
+    range.setEnd(text, start + length);
+    const boxes = [...range.getClientRects()].sort((a, b) => a.top - b.top);
+    return boxes.filter((box, n) => n === 0 || box.top >= boxes[n - 1].bottom - 1).length;
+  },
+
+  /* What axe-core says against WCAG 2.1 A and AA, or by the named checks only. */
+  async violations(where, rules, checks) {
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"];
+    const runOnly = checks ? { type: "rule", values: checks } : { type: "tag", values: tags };
+    const options = { runOnly, rules, resultTypes: ["violations"] };
+    const { violations } = await axe.run(where, options);
+    const first = (fault) => fault.nodes[0].html.slice(0, 200);
+    return violations.map((fault) => `axe ${fault.id} (${fault.nodes.length}): ${first(fault)}`);
+  },
+
   /* The element that has the focus: its name, and whether a reader can see that it has it. */
   focus() {
     const stop = document.activeElement;

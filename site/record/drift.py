@@ -28,6 +28,7 @@ from distlab.spmd import Outcome, Program, processes, texts
 from press import fences, modules, scan
 from press.drift import recordings
 from press.drift.recordings import DECLARED, Edition, ItemRecord, Showing
+from press.progress import Progress
 from press.project import CONTENT, links, pinned_torch
 from record import tally
 from record.race import Race
@@ -191,12 +192,14 @@ def _on(launcher: spmd.Launcher, program: Program, showings: Callable) -> Callab
 def play(wanted: list[Item], rounds: int) -> dict[str, tuple[Showing, ...]]:
     """Run items, all rounds of all at once; print how far it is; return what each showed."""
     running = {item.name: [item.start() for _ in range(rounds * item.runs)] for item in wanted}
-    found = {}
-    for number, (name, runs) in enumerate(running.items(), 1):
-        found[name] = recordings.collect(one for run in runs for one in run())
-        if number % 25 == 0 or number == len(running):
-            print(f"  {number} of {len(running)} items", flush=True)
-    return found
+    shown = {}
+    with Progress("items", len(running)) as progress:
+        for name, runs in running.items():
+            progress.start(name)
+            shown[name] = recordings.collect(one for run in runs for one in run())
+            progress.done(name)
+    print(progress.summary(), flush=True)
+    return shown
 
 
 def record(wanted: list[Item], pinned: Edition | None) -> dict[str, ItemRecord]:

@@ -17,13 +17,13 @@ import os
 import platform
 import re
 import sys
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from distlab.spmd import processes
+from press.progress import Progress
 
 SECTION = re.compile(
     r"--8<-- \[start:(?P<name>[\w-]+)\]\n(?P<text>.*?)\n--8<-- \[end:(?P=name)\]", re.DOTALL
@@ -89,17 +89,19 @@ def where(engine: str = "", cores: str = "cores for both hosts") -> str:
 
 def played(of: Recording, names: Collection[str], faults: list[str]) -> Iterator[tuple[str, dict]]:
     """Play names one by one, tell how long each took, yield each with its sections, note faults."""
-    for number, name in enumerate(names, 1):
-        print(f"{number}/{len(names)} {name} ...", end=" ", flush=True)
-        begun = time.monotonic()
-        try:
-            sections = of.play(name)
-        except RuntimeError as error:
-            faults += str(error).splitlines()
-            print("FAULTY", flush=True)
-            continue
-        print(f"{time.monotonic() - begun:.0f} s", flush=True)
-        yield name, sections
+    with Progress("scenarios", len(names)) as progress:
+        for name in names:
+            progress.start(name)
+            try:
+                sections = of.play(name)
+            except RuntimeError as error:
+                faults += str(error).splitlines()
+                print(f"{name} is FAULTY", flush=True)
+                continue
+            finally:
+                progress.done(name)
+            yield name, sections
+    print(progress.summary(), flush=True)
 
 
 def record_all(of: Recording) -> list[str]:

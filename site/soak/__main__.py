@@ -26,6 +26,7 @@ from pathlib import Path
 
 from distlab import spmd
 from distlab.spmd import processes
+from press.progress import Progress
 from soak import plan as plans
 from soak import programs, rules
 from soak.jobs import LOOK, RoundFolder, link, start, watch, wrong
@@ -223,9 +224,13 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         soak = Soak(Path(folder), private=private)
+        progress = Progress("rounds", len(numbers)).show()
         try:
             for number in numbers:
-                rounds.append(soak.play(plans.plan(options.seed, number)))
+                plan = plans.plan(options.seed, number)
+                progress.start(str(plan))
+                rounds.append(soak.play(plan))
+                progress.done(str(plan))
                 told(rounds[-1])
                 soak.forget(rounds[-1].plan, options.out, keep=bool(rounds[-1].judgement.faults))
         except KeyboardInterrupt:
@@ -235,6 +240,7 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
             print(f"soak: {problem}", file=sys.stderr)
             status = 1
         finally:
+            progress.close()
             said = notes(soak, options, private=private)
             left = soak.close()
             said += [f"the launcher has left {what}" for what in left]

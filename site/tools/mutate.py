@@ -18,6 +18,7 @@ from modules.parts import Mutation
 from press import modules, scan
 from press.fences import Fence, judge
 from press.modules import Module
+from press.progress import Progress
 from press.project import CONTENT, links
 
 
@@ -70,13 +71,14 @@ def main() -> int:
     wanted = chosen(parser.parse_args().fence)
     fences = {module: fences_of(module.page) for module, _ in wanted}
     killed, survivors = Counter(), []
-    with Launcher() as launcher:
+    with Launcher() as launcher, Progress("mutants", len(wanted)) as progress:
         submitted = []
         for module, mutation in wanted:
             fence = fences[module].get(mutation.fence)
             code = mutant(mutation, fence)
             future = launcher.submit(fence.program(code, links()))
             submitted.append((module, mutation, fence, code, future))
+            progress.follow(f"{fence.id} ({mutation.claim})", future)
         for module, mutation, fence, code, future in submitted:
             alive = survives(fence, code, future)
             killed[module] += not alive
@@ -86,6 +88,7 @@ def main() -> int:
         print(f"survived: {survivor}")
     for module, number in killed.items():
         print(f"module {module.number}: {number} mutants killed")
+    print(progress.summary())
     print(f"{killed.total()} mutants killed, {len(survivors)} survived")
     return int(bool(survivors))
 

@@ -79,6 +79,29 @@ class Site:
         return Built(process.returncode, said, self.folder / "public")
 
 
+def build_into(folder: Path, **env: str) -> Path:
+    """Build the whole site as it is into a folder, and return that."""
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | env,
+        check=True,
+        timeout=HANG,
+    )
+    return folder
+
+
+def is_current(public: Path) -> bool:
+    """Tell whether a whole site is in a folder, and nothing that it is made of is newer."""
+    index = public / "search/search_index.json"
+    made_of = [ROOT / "mkdocs.yml", ROOT / "constraints.txt"]
+    for name in ("content", "code", "site"):
+        made_of += [path for path in (ROOT / name).rglob("*.*") if path.suffix != ".pyc"]
+    tests = ROOT / "site/tests"
+    built = index.stat().st_mtime if index.exists() else 0.0
+    return all(path.stat().st_mtime < built for path in made_of if tests not in path.parents)
+
+
 def files(folder: Path) -> dict[str, bytes]:
     """Return all files of a built site but its record, which holds times."""
     return {

@@ -77,14 +77,14 @@ class Launcher:
         self._pending: dict[int, Future[Outcome]] = {}
         self._closing = False
         self._lock = threading.Lock()
-        self._error: LauncherError | None = None
+        self.error: LauncherError | None = None
         self._reader = threading.Thread(target=self._read, daemon=True, name="spmd answers")
         self._reader.start()
 
     @property
     def alive(self) -> bool:
         """Whether the server still takes programs."""
-        return self._error is None
+        return self.error is None
 
     @property
     def pid(self) -> int:
@@ -98,8 +98,8 @@ class Launcher:
         """
         future: Future[Outcome] = Future()
         with self._lock:
-            if self._error:
-                raise self._error
+            if self.error:
+                raise self.error
             number = next(self._numbers)
             self._pending[number] = future
             request = {"number": number, "program": program.to_json()}
@@ -116,7 +116,7 @@ class Launcher:
     def close(self) -> None:
         """End every run in flight, and the server."""
         self._closing = True
-        self._socket.close() if self._error else self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close() if self.error else self._socket.shutdown(socket.SHUT_RDWR)
         try:
             self._server.wait(5)
         except subprocess.TimeoutExpired:
@@ -142,7 +142,7 @@ class Launcher:
                 pass  # closed under us: the same as its end
         if not self._closing:
             self._end_strays()
-        self._fail_pending()
+        self.fail_pending()
 
     def _take(self, number: int, *, started: bool = False, outcome: dict | None = None) -> None:
         future = self._pending[number]
@@ -157,16 +157,17 @@ class Launcher:
             if processes.carries(pid, self.folder, f"TMPDIR={self.folder / 'tmp'}"):
                 processes.kill_tree(pid)
 
-    def _fail_pending(self) -> None:
+    def fail_pending(self) -> None:
+        """Fail every program in flight with what the server said last: it has ended."""
         try:
             tail = (self.folder / "server.log").read_text()[-2000:]
         except FileNotFoundError:
             tail = ""  # a server that ends in order has removed it, perhaps this moment
         self._server.poll()
         with self._lock:
-            self._error = LauncherError(f"the fork server has ended; it said: {tail or 'nothing'}")
+            self.error = LauncherError(f"the fork server has ended; it said: {tail or 'nothing'}")
             for future in self._pending.values():
                 if not future.done():
                     # One each: an error that is raised again grows by a traceback each time.
-                    future.set_exception(LauncherError(*self._error.args))
+                    future.set_exception(LauncherError(*self.error.args))
             self._pending.clear()

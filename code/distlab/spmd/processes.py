@@ -51,6 +51,15 @@ def use_huge_pages() -> None:
                 LIBC.madvise(ctypes.c_void_p(page), ctypes.c_size_t(HUGE), MADV_COLLAPSE)
 
 
+def idle_seconds() -> float:
+    """Return the seconds that this machine's cores have had nothing to do, all together."""
+    try:
+        ticks = int(Path("/proc/stat").read_text().split(maxsplit=5)[4])
+    except OSError:
+        return 0.0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def children(pid: int) -> list[int]:
     """Return the direct children of a process, started by any of its threads."""
     found: list[int] = []

@@ -87,6 +87,7 @@ class RankOutcome:
     stdout, stderr: all that was written to file descriptors 1 and 2, by it and its children
     stack:    where it stood when it was killed or crashed, as faulthandler wrote it
     seconds:  from the start of the ranks to its end
+    cpu:      seconds of processor time, with the children that it has waited for
     """
 
     rank: int
@@ -97,6 +98,7 @@ class RankOutcome:
     stderr: str
     stack: str
     seconds: float
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True)

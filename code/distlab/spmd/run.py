@@ -37,6 +37,7 @@ class Member:
     exit: int | None = None
     killed: bool = False
     seconds: float = 0.0
+    cpu: float = 0.0
 
     @property
     def alive(self) -> bool:
@@ -108,12 +109,12 @@ class Run:
         path = member and member.place.file("stderr")
         return path.stat().st_mtime if path and path.exists() else 0.0
 
-    def ended(self, pid: int, exit_status: int) -> None:
+    def ended(self, pid: int, exit_status: int, cpu: float = 0.0) -> None:
         """Note that a process has been reaped; one that is no rank of this run is ignored."""
         member = next((m for m in self.members if m.pid == pid and m.alive), None)
         if member is None:
             return
-        member.exit = exit_status
+        member.exit, member.cpu = exit_status, cpu
         member.seconds = time.monotonic() - self.begun
         member.killed = self.phase != "running" and exit_status == -signal.SIGKILL
         if self.phase == "running" and self._failed(member) and self.first_failed is None:
@@ -143,7 +144,7 @@ class Run:
                 self._ask_for_stacks("deadline" if self.cause == "finished" else self.cause)
             elif self._flooded():
                 self._ask_for_stacks("flood")
-        elif self.phase == "asked" and (now >= self.until or self._answered()):
+        elif self.phase == "asked" and (now >= self.until or self.answered()):
             self.kill()
 
     def _flooded(self) -> bool:
@@ -158,7 +159,8 @@ class Run:
         for pid in self.pids():
             processes.send(pid, signal.SIGUSR1)
 
-    def _answered(self) -> bool:
+    def answered(self) -> bool:
+        """Tell whether every rank that lives has written its stack to the end."""
         alive = [m.place.file("stack") for m in self.members if m.alive]
         return all(path.exists() and path.read_text().endswith(rank.STACK_ENDS) for path in alive)
 
@@ -210,6 +212,7 @@ class Run:
             stderr=_text(place.file("stderr")),
             stack=_text(place.file("stack")),
             seconds=round(member.seconds, 3),
+            cpu=round(member.cpu, 3),
         )
 
 

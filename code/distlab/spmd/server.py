@@ -23,7 +23,7 @@ from pathlib import Path
 
 from distlab.spmd import processes, rank
 from distlab.spmd.program import Program
-from distlab.spmd.run import Run
+from distlab.spmd.run import LOOK, Run
 from distlab.spmd.stores import StoreHost
 
 # What a first `import torch` and a first DistributedDataParallel(...) would load. Imports only:
@@ -39,7 +39,13 @@ PRELOAD = (
 )
 
 COMPUTING = max(2, os.cpu_count() or 2)
-"""How many programs that compute are in flight; a third on two cores made all of them slower."""
+"""How many programs that compute are in flight on a busy machine: more would slow all of them."""
+
+MOST = 3 * COMPUTING
+"""How many are while a core idles: many a program that is not said to wait does, for a while."""
+
+IDLE = 0.5
+"""Cores with nothing to do for `run.LOOK` seconds that have one more program started."""
 
 WAITING = 8
 """How many programs that mostly sleep are in flight beside them."""
@@ -55,6 +61,8 @@ class Server:
         self.stores = StoreHost()
         self.queue: deque[tuple[int, Program]] = deque()
         self.runs: dict[int, Run] = {}
+        self.spent: list[Path] = []
+        self.looked = time.monotonic(), processes.idle_seconds()
         self.received = b""
         self.wake, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -76,6 +84,7 @@ class Server:
                 if run.over():
                     self.finish(number, run)
             self.start_queued()
+            self.remove_spent()
 
     def receive(self) -> bool:
         """Queue the requests that have arrived; False when the caller has closed the socket."""
@@ -89,10 +98,24 @@ class Server:
     def start_queued(self) -> None:
         """Start what is queued, in order, as far as there is room for its kind."""
         for number, program in list(self.queue):
-            alike = sum(run.program.waits == program.waits for run in self.runs.values())
-            if alike < (WAITING if program.waits else COMPUTING):
+            if self.has_room(program):
                 self.queue.remove((number, program))
                 self.start(number, program)
+
+    def has_room(self, program: Program) -> bool:
+        """Tell whether one more program of this kind may run now."""
+        alike = sum(run.program.waits == program.waits for run in self.runs.values())
+        if program.waits:
+            return alike < WAITING
+        return alike < COMPUTING or (alike < MOST and self.core_idles())
+
+    def core_idles(self) -> bool:
+        """Tell whether a core has had little to do since the last look; True once a look."""
+        (before, idle_before), now = self.looked, time.monotonic()
+        if now - before < LOOK:
+            return False
+        self.looked = now, processes.idle_seconds()
+        return self.looked[1] - idle_before >= IDLE * (now - before)
 
     def start(self, number: int, program: Program) -> None:
         """Lay out the run's folder and fork its ranks."""
@@ -131,16 +154,21 @@ class Server:
         ended = dict(iter(_ended_child, None))
         for run in self.runs.values():
             for pid in sorted(ended, key=run.silent_since):
-                run.ended(pid, ended[pid])
+                run.ended(pid, *ended[pid])
 
     def finish(self, number: int, run: Run) -> None:
-        """Kill what the run left behind, remove its folder, answer with its outcome."""
+        """Kill what the run left behind and answer with its outcome."""
         del self.runs[number]
         left = self.sweep(run)
         self.stores.close(run.port)
         answer = {"number": number, "outcome": run.outcome(left).to_json()}
-        shutil.rmtree(run.folder, ignore_errors=True)
+        self.spent.append(run.folder)
         self.tell(answer)
+
+    def remove_spent(self) -> None:
+        """Remove the folders of ended runs, once nobody waits for an answer or a start."""
+        while self.spent:
+            shutil.rmtree(self.spent.pop(), ignore_errors=True)
 
     def tell(self, answer: dict) -> None:
         """Send the caller a line."""
@@ -177,13 +205,15 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _ended_child() -> tuple[int, int] | None:
-    """Reap a child that has ended; return its process id and exit status, None if there is none."""
+def _ended_child() -> tuple[int, tuple[int, float]] | None:
+    """Reap a child that has ended; return its process id with its exit status and CPU seconds."""
     try:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, used = os.wait4(-1, os.WNOHANG)
     except ChildProcessError:
         return None
-    return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+    return (
+        (pid, (os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)) if pid else None
+    )
 
 
 def main() -> None:

@@ -34,6 +34,12 @@ BROKEN = {
         f'<table class="of-its-own"><tr>{CELLS}</tr></table>',
         "wider than the screen: <table",
     ),
+    "a word broken in a cell": (
+        '<div class="wide"><table class="data"><tr>'
+        '<td style="word-break: break-all; max-width: 3em">'
+        "shutdown</td></tr></table></div>",
+        "breaks words in tables: shutdown",
+    ),
     "a script error": (
         '<script>throw new Error("the figure broke")</script>',
         "script error: the figure broke",
@@ -84,3 +90,18 @@ def test_a_broken_page_is_noticed_and_named(chromium, one_page, kind):
 
     assert len(said) == 1, said
     assert phrase in said[0]
+
+
+def test_the_colours_around_the_article_are_judged_at_each_width(chromium, one_page):
+    """Where those of the text are left out, for they are judged at another width."""
+    folder, page = one_page
+    pale = '<p style="color: #aaa; background: #fff">Pale.</p>'
+    (folder / "broken.html").write_text(page.replace("<footer", f"{pale}<footer", 1))
+    (folder / "text.html").write_text(page.replace(GOOD, pale))
+    with visits.serve(folder) as home, reader(chromium, Setting(390)) as context:
+        around = visit(context, home, "broken.html").page
+        text = visit(context, home, "text.html").page
+
+        (said,) = visits.accessibility(around, colours_of_the_text=False)
+        assert "axe color-contrast" in said
+        assert visits.accessibility(text, colours_of_the_text=False) == []

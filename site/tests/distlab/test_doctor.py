@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -157,10 +158,11 @@ def test_what_works_with_a_drawback_is_noted_and_fails_nothing(drawback):
 
 
 def test_a_stalled_name_server_does_not_stall_the_doctor():
-    begun = time.monotonic()
-    checks.check_host_name("pc", stall, limit=0.1)
+    told = threading.Event()
+    check = checks.check_host_name("pc", lambda *_: told.wait(60), limit=0.1)
 
-    assert time.monotonic() - begun < 15
+    assert check.state == "FAIL"  # and not what the name server said in the end
+    told.set()
 
 
 def test_a_container_s_quota_counts_as_its_cores(tmp_path):
@@ -227,7 +229,7 @@ def test_on_a_sick_machine_the_printed_command_runs_and_the_plain_one_does_not(t
     unshare = shutil.which("unshare") or "unshare"
     sick = (unshare, "--uts", "sh", "-c", 'hostname nosuch.invalid && exec "$0" "$@"')
     try:
-        subprocess.run([*sick, "true"], check=True, capture_output=True, timeout=20)
+        subprocess.run([*sick, "true"], check=True, capture_output=True, timeout=200)
     except (OSError, subprocess.SubprocessError):
         pytest.skip("only root can give a process another host name")
     env = {"GLOO_SOCKET_IFNAME": "eth7", "TMPDIR": str(tmp_path / "nowhere")}
@@ -237,7 +239,7 @@ def test_on_a_sick_machine_the_printed_command_runs_and_the_plain_one_does_not(t
     assert "Tried: all_reduce over 2 ranks counted 2" in done.stdout, done.stdout + done.stderr
     plain = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     (tmp_path / "train.py").write_text(doctor.PROBE)
-    command = [*sick, "timeout", "-k", "5", "120", *plain, str(tmp_path / "train.py")]
+    command = [*sick, "timeout", "-k", "5", "600", *plain, str(tmp_path / "train.py")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         stalled = any("addresses of (nosuch.invalid" in line for line in process.stderr)
         process.terminate()

@@ -67,7 +67,7 @@ if dist.get_rank() == 0:
             print("told")
 dist.destroy_process_group()
 """
-    outcome = launcher.run(Program(program, ranks=2, timeout=20))
+    outcome = launcher.run(Program(program, ranks=2, timeout=200))
 
     assert outcome.cause == "finished", outcome
     assert outcome.ranks[0].stdout.splitlines()[-1] == "told"

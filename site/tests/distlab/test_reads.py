@@ -10,6 +10,7 @@ import pytest
 
 from distlab import spmd
 from distlab.spmd import Outcome, Program
+from distlab.spmd.server import MOST
 from tools.watch import eventually
 
 FILES = {
@@ -148,6 +149,8 @@ with grader.launcher() as launcher:
 
     assert outcome.cause == "finished"
     assert "code/distlab/practice/bench.py" in outcome.read
+    # Imported before there was a hook.
+    assert "code/distlab/spmd/preload/sitecustomize.py" in outcome.read
     assert not {str(path.relative_to(root)) for path in spmd.RUNNER} & set(outcome.read)
 
 
@@ -170,13 +173,16 @@ def test_an_outcome_that_an_earlier_runner_stored_still_loads(launcher, project)
     assert Outcome.from_json(data).read == ()
 
 
-def test_a_future_runs_when_its_ranks_do_and_may_be_cancelled_before(launcher):
-    launcher.run(Program("pass"))
-    busy = [launcher.submit(Program("import time; time.sleep(60)", timeout=1)) for _ in range(9)]
-    waiting = launcher.submit(Program("pass"))
+def test_a_future_runs_when_its_ranks_do_and_may_be_cancelled_before(tmp_path):
+    flag = tmp_path / "go"
+    source = f"import os, time\nwhile not os.path.exists({str(flag)!r}):\n    time.sleep(0.01)"
+    with spmd.Launcher(preload=("json",)) as launcher:
+        busy = [launcher.submit(Program(source)) for _ in range(MOST)]
+        waiting = launcher.submit(Program("pass"))
 
-    assert eventually(busy[0].running, 60)
-    assert not waiting.running()
-    assert waiting.cancel()
-    assert [future.result().cause for future in busy] == ["deadline"] * 9
-    assert launcher.run(Program("pass")).cause == "finished"
+        assert eventually(busy[0].running, 60)
+        assert not waiting.running()
+        assert waiting.cancel()
+        flag.touch()
+        assert {future.result().cause for future in busy} == {"finished"}
+        assert launcher.run(Program("pass")).cause == "finished"

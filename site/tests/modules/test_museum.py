@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import time
-from dataclasses import dataclass
 
 import pytest
 
+from distlab.spmd import Program, server
 from press.executor import Execution, Executor, close_shared_launcher
 from press.project import ROOT
 from record import tally
@@ -39,36 +38,14 @@ fixed_ones = pytest.mark.parametrize(
 )
 
 
-@dataclass(frozen=True)
-class Tour:
-    """The whole museum, run once: each fence's execution by its id, and when each began and ended.
-
-    spans: of the programs that mostly wait, in seconds
-    """
-
-    executions: dict[str, Execution]
-    spans: list[tuple[float, float]]
-
-    def at_once(self) -> int:
-        """Return how many of the programs that mostly wait ran at one time."""
-        return max(
-            sum(begun <= moment < ended for begun, ended in self.spans) for moment, _ in self.spans
-        )
-
-
 @pytest.fixture(scope="module")
 def tour():
-    """Run every fence of the museum, as a cold build does."""
-    executor, ends = Executor(ROOT, fresh=True), {}
+    """Execute every fence of the museum; what a build has executed is taken from its cache."""
+    executor = Executor(ROOT)
     fences = [fence for exhibit in EXHIBITS for fence in exhibit.fences]
     executor.prefetch(fences)
-    for future in executor.submitted.values():
-        future.add_done_callback(lambda done: ends.setdefault(done, time.monotonic()))
-    executions = {fence.id: executor.execute(fence, fence.code) for fence in fences}
+    yield {fence.id: executor.execute(fence, fence.code) for fence in fences}
     close_shared_launcher()
-    ended = {id(future.result()): end for future, end in ends.items()}
-    outcomes = [executions[f.id].outcome for f in fences if f.program(f.code).waits]
-    yield Tour(executions, [(ended[id(o)] - o.seconds, ended[id(o)]) for o in outcomes])
 
 
 def shows(execution: Execution, patterns: tuple[str, ...]) -> list[str]:
@@ -78,34 +55,56 @@ def shows(execution: Execution, patterns: tuple[str, ...]) -> list[str]:
 
 
 @broken_ones
-def test_the_broken_program_breaks_in_its_way(exhibit: Exhibit, tour: Tour):
-    execution = tour.executions[exhibit.broken.id]
+def test_the_broken_program_breaks_in_its_way(exhibit: Exhibit, tour: dict[str, Execution]):
+    execution = tour[exhibit.broken.id]
 
     assert execution.problem is None, str(execution.problem)
     assert shows(execution, BROKEN[exhibit.slug]) == []
 
 
 @fixed_ones
-def test_the_fixed_program_is_right(exhibit: Exhibit, tour: Tour):
-    execution = tour.executions[exhibit.fixed.id]
+def test_the_fixed_program_is_right(exhibit: Exhibit, tour: dict[str, Execution]):
+    execution = tour[exhibit.fixed.id]
 
     assert execution.problem is None, str(execution.problem)
     assert shows(execution, FIXED[exhibit.slug]) == []
 
 
 @fixed_ones
-def test_what_the_broken_program_shows_the_fixed_one_does_not(exhibit: Exhibit, tour: Tour):
+def test_what_the_broken_program_shows_the_fixed_one_does_not(
+    exhibit: Exhibit, tour: dict[str, Execution]
+):
     """A pattern that both programs match tells nothing."""
     if exhibit.broken:
-        execution = tour.executions[exhibit.fixed.id]
+        execution = tour[exhibit.fixed.id]
 
         assert shows(execution, BROKEN[exhibit.slug]) != []
 
 
-def test_waiting_overlaps_waiting(tour: Tour):
-    """Counted, because seconds tell more of the machine than of us. One by one, it would be 1."""
-    assert len(tour.spans) >= 8
-    assert tour.at_once() >= 4
+MEET = """
+import os, time
+open(os.path.join({folder!r}, str(os.getpid())), "w").close()
+while len(os.listdir({folder!r})) < {number}:
+    time.sleep(0.05)
+"""
+
+
+def test_programs_that_wait_run_beside_each_other(launcher, tmp_path):
+    """Each waits for the others to have begun: one after the other they would wait for ever."""
+    number = server.WAITING // 2
+    source = MEET.format(folder=str(tmp_path), number=number)
+    met = [launcher.submit(Program(source, waits=True, timeout=120)) for _ in range(number)]
+
+    assert number >= 4
+    assert [future.result().cause for future in met] == ["finished"] * number
+
+
+def test_what_hangs_in_the_museum_waits_beside_the_others():
+    """Without it the cold museum takes the sum of its hangs, minutes."""
+    hangs = [fence for exhibit in EXHIBITS for fence in exhibit.fences if fence.hang]
+
+    assert len(hangs) >= 4
+    assert all(fence.program(fence.code).waits for fence in hangs)
 
 
 def test_some_programs_are_tallied():

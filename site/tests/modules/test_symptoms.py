@@ -6,17 +6,14 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from browser.search import SiteSearch
 from press import modules
-from press.project import CONTENT, ROOT
-from tools import museum
-from tools.watch import HANG
+from press.project import ROOT
+from tools import museum, site_copy
 
 TEXT = museum.symptom_index()
 CASES = [
@@ -35,25 +32,12 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def is_current(index: Path) -> bool:
-    """Tell whether an index is there and no page is newer."""
-    pages = [*CONTENT.rglob("*.md"), ROOT / "mkdocs.yml"]
-    return index.exists() and all(index.stat().st_mtime > p.stat().st_mtime for p in pages)
-
-
 @pytest.fixture(scope="module")
 def search(tmp_path_factory):
-    """Search the site in public/; where a page has changed since, a new build of it."""
-    folder = SITE
-    if not is_current(folder / INDEX):
-        folder = tmp_path_factory.mktemp("site")
-        subprocess.run(
-            [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder],
-            cwd=ROOT,
-            env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-            check=True,
-            timeout=HANG,
-        )
+    """Search the site in public/; where anything has changed since, a new build of it."""
+    folder = SITE if site_copy.is_current(SITE) else tmp_path_factory.mktemp("site")
+    if folder != SITE:
+        site_copy.build_into(folder)
     return SiteSearch(folder / INDEX)
 
 

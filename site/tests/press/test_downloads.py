@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import zipfile
@@ -38,6 +39,13 @@ def a_plain_fence(module: Module) -> Fence:
 FENCES = [(module, fence) for module in MODULES for fence in fences_of(module).values()]
 USES_DISTLAB = [(module, fence) for module, fence in FENCES if "distlab" in fence.code]
 """These run in new interpreters without our path, so that Python finds the zip's own distlab."""
+OF_EACH_KIND = {
+    (module.stem, f.ranks, f.start, bool(f.hang), bool(f.raises), f.returncode): (module, f)
+    for module, f in FENCES
+    if (module, f) not in USES_DISTLAB
+}.values()
+"""One fence for each way to be started and to end."""
+
 of_each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
 
 
@@ -80,9 +88,20 @@ def test_the_zip_holds_every_fence_the_lab_and_the_pins(unzipped, module):
     assert set(pins) <= set((folder / "constraints.txt").read_text().splitlines()) | {"numpy"}
 
 
-@pytest.mark.parametrize(
-    ("module", "fence"), [pair for pair in FENCES if pair not in USES_DISTLAB], ids=named
-)
+@pytest.mark.parametrize(("module", "fence"), FENCES, ids=named)
+def test_a_file_is_its_fence_below_a_line_that_says_how_to_start_it(unzipped, module, fence):
+    """So what the build has run is what the reader has; a few of each kind run below."""
+    text = (unzipped[module] / f"fences/{fence.id}.py").read_text()
+    first, _, rest = text.partition("\n")
+
+    assert rest == f"{fence.code.rstrip()}\n"
+    assert re.match(rf"# (python|torchrun --nproc_per_node={fence.ranks}) {fence.id}\.py", first)
+    assert ("it hangs" in first) == bool(fence.hang)
+    assert ("it fails" in first) == bool((fence.raises or fence.returncode) and not fence.hang)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "fence"), OF_EACH_KIND, ids=named)
 def test_a_file_ends_as_its_fence_declares(unzipped, launcher, module, fence):
     text = (unzipped[module] / f"fences/{fence.id}.py").read_text()
     program = fence.program(text)
@@ -91,6 +110,7 @@ def test_a_file_ends_as_its_fence_declares(unzipped, launcher, module, fence):
     assert judge(fence, outcome, text) is None, outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "fence"),
     [*USES_DISTLAB, *((module, a_plain_fence(module)) for module in MODULES)],
@@ -107,6 +127,7 @@ def test_a_file_runs_as_its_first_line_says(unzipped, launcher, module, fence):
     assert done.exit == 0, done
 
 
+@pytest.mark.slow
 @of_each_module
 def test_the_lab_runs_from_the_zip(unzipped, launcher, module):
     done = started(launcher, unzipped[module], module.lab.name, "--start-method", "forkserver")

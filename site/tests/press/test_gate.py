@@ -269,24 +269,6 @@ def test_output_cannot_leave_its_block(copy_of_site):
     assert "site_dir" not in page
 
 
-def test_a_change_in_anything_a_fence_could_use_runs_it_again(copy_of_site):
-    copy_of_site.write('# A page\n\n```python exec="on" id="a"\nprint(1)\n```\n')
-
-    def cached():
-        built = copy_of_site.build("-q")
-        return [
-            entry["cached"] for entry in json.loads((built.public / "executions.json").read_text())
-        ]
-
-    assert [cached(), cached()] == [[False], [True]]
-    lab = copy_of_site.folder / "content/courses/code/lab.py"
-    lab.parent.mkdir(parents=True)
-    lab.write_text("x = 1\n")
-    assert cached() == [False]
-    copy_of_site.write('# A page\n\n```python exec="on" id="a" timeout="9"\nprint(1)\n```\n')
-    assert cached() == [False]
-
-
 def test_a_failed_outcome_is_never_stored(copy_of_site):
     copy_of_site.write('# A page\n\n```python exec="on"\n1 / 0\n```\n')
 

@@ -30,3 +30,14 @@ def test_a_fence_ends_as_it_declares(fences_executor, fence):
         pytest.skip("includes a snippet, which only a build expands")
 
     assert str(fences_executor.execute(fence, fence.code).problem or "") == ""
+
+
+def test_what_was_executed_is_known_afterwards(fences_executor):
+    """A warm build after this one runs nothing: no fence changes what another has read."""
+    known = executor.Executor(ROOT).known
+    fences = [fence for fence in SCAN.fences if fence.code is not None]
+    for fence in fences:
+        fences_executor.execute(fence, fence.code)
+
+    assert len(fences) > 100
+    assert [fence.name for fence in fences if known(fence, fence.code) is None] == []

@@ -216,6 +216,7 @@ def run(*args: str, before: tuple[str, ...] = (), **env: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow
 def test_on_this_machine_the_printed_command_runs():
     done = run("--nproc", "2", "--try")
     failing = re.search(r"\bFAIL\b", done.stdout)
@@ -224,6 +225,7 @@ def test_on_this_machine_the_printed_command_runs():
     assert done.returncode == (1 if failing else 0)
 
 
+@pytest.mark.slow
 def test_on_a_sick_machine_the_printed_command_runs_and_the_plain_one_does_not(tmp_path):
     """The host name leads nowhere, GLOO_SOCKET_IFNAME names no interface, TMPDIR no folder."""
     unshare = shutil.which("unshare") or "unshare"

@@ -19,6 +19,8 @@ from distlab.spmd import texts
 from press import fences, scan
 from press.project import ROOT
 
+pytestmark = pytest.mark.slow  # new interpreters by the dozen
+
 CODE = ROOT / "code"
 PAGE = "courses/pytorch/hang_clinic.md"
 

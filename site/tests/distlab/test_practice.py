@@ -11,6 +11,8 @@ import pytest
 from distlab.practice import cli, grader, places, tasks
 from press import modules
 
+pytestmark = pytest.mark.slow  # new interpreters by the dozen
+
 WRONG_ANSWERS = [
     replace(wrong, task=f"{module.number}/{wrong.task}")
     for module in modules.with_exercises()

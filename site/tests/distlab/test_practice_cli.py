@@ -20,6 +20,8 @@ from press import modules, practice_zip
 from press.project import ROOT
 from tools.watch import eventually, processes_with
 
+pytestmark = pytest.mark.slow  # new interpreters by the dozen
+
 COMMAND = "python -m distlab.practice"
 MODULE = modules.with_exercises()[0]
 

@@ -111,6 +111,7 @@ def test_some_programs_are_tallied():
     assert AT_ONCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_a_tallied_program_breaks_within_twelve_runs(name, launcher):
     """Each run breaks with more than one half: all twelve right has a chance under 1 in 4000."""

@@ -46,6 +46,12 @@ OF_EACH_KIND = {
 }.values()
 """One fence for each way to be started and to end."""
 
+OF_EACH_COMMAND = {
+    (module.stem, f.ranks, "init_process_group" in f.code): (module, f)
+    for module, f in [*USES_DISTLAB, *((module, a_plain_fence(module)) for module in MODULES)]
+}.values()
+"""One fence for each command line that a first line gives; most need the distlab of the zip."""
+
 of_each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
 
 
@@ -111,11 +117,23 @@ def test_a_file_ends_as_its_fence_declares(unzipped, launcher, module, fence):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "fence"),
-    [*USES_DISTLAB, *((module, a_plain_fence(module)) for module in MODULES)],
-    ids=named,
-)
+@of_each_module
+def test_the_zip_has_all_of_distlab_that_its_fences_import(unzipped, launcher, module):
+    """Every import line of every fence, run beside them by a Python that knows no other distlab."""
+    lines = {
+        line
+        for owner, fence in USES_DISTLAB
+        for line in re.findall(r"(?m)^(?:from|import) distlab.*", fence.code)
+        if owner == module
+    }
+    assert lines
+    done = started(launcher, unzipped[module] / "fences", "-c", "\n".join(sorted(lines)))
+
+    assert done.exit == 0, done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "fence"), OF_EACH_COMMAND, ids=named)
 def test_a_file_runs_as_its_first_line_says(unzipped, launcher, module, fence):
     folder = unzipped[module] / "fences"
     first, _, _ = (folder / f"{fence.id}.py").read_text().partition("\n")

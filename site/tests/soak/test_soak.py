@@ -334,6 +334,7 @@ def python(tmp_path):
     temp.rmdir()
 
 
+@pytest.mark.slow
 def test_each_kind_of_leak_is_seen_once(python, tmp_path):
     done = python("-c", LEAKY, str(tmp_path))
     told = [line.partition(" (") for line in done.stdout.splitlines()]
@@ -361,6 +362,7 @@ SHORT = 18438
 """A seed whose first two rounds are short: programs on the launcher, and a check that is struck."""
 
 
+@pytest.mark.slow
 def test_two_rounds_are_played_and_reported(python, tmp_path):
     assert [plans.plan(SHORT, number).job for number in (1, 2)] == ["launcher", "practice"]
     assert plans.plan(SHORT, 2).strike

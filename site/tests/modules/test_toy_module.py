@@ -189,7 +189,7 @@ close_shared_launcher()
 def test_its_mutant_is_killed(copy):
     said = copy.run("-m", "tools.mutate", "--fence", "99/toy-sum")
 
-    assert said.splitlines() == ["module 99: 1 mutants killed", "1 mutants killed, 0 survived"]
+    assert {"module 99: 1 mutants killed", "1 mutants killed, 0 survived"} <= set(said.splitlines())
 
 
 def test_its_exercise_is_offered_and_graded(copy, tmp_path):

@@ -15,7 +15,7 @@ processes.die_with_caller()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SLOW_FIXTURES = {"copy_of_site", "tour", "verdicts", "search", "fences_executor"}
+SLOW_FIXTURES = {"copy_of_site", "outcomes", "tour", "search", "fences_executor"}
 """What builds a site, or runs a course's programs by the hundred."""
 
 

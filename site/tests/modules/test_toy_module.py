@@ -22,6 +22,8 @@ from press import scan
 from press.executor import Executor
 from press.project import CONTENT, ROOT
 
+pytestmark = pytest.mark.slow  # builds, one after the other
+
 TOY = Path(__file__).with_name("toy")
 FILES = sorted(
     path.relative_to(TOY).as_posix()

@@ -115,6 +115,7 @@ def test_a_build_ends_with_the_nox_that_started_it(copy_of_site, tmp_path):
     assert eventually(lambda: not list(temp.iterdir()))
 
 
+@pytest.mark.slow
 def test_two_builds_side_by_side_do_not_disturb_each_other(tmp_path):
     program = (
         "import torch, torch.distributed as dist\n"

@@ -9,6 +9,8 @@ import pytest
 
 from tools.site_copy import ROOT, Site, differences, files
 
+pytestmark = pytest.mark.slow  # builds, one after the other
+
 INDEX = """# A page
 
 A rank waits. [[src:first]] Some prose.

@@ -18,8 +18,10 @@ def named(script: str, work: Path, root: Path) -> set[str]:
     named, as a `cd` may lead there. Paths are relative to `root`; a folder's ends in "/".
     """
     words = set(BETWEEN.split(script)) - {""}
-    folders = [work, *(work / word for word in words if os.path.isdir(work / word))]
-    paths = {path for folder in folders for word in words for path in _matches(folder, word)}
+    folders = [work / word for word in words if os.path.isdir(work / word)]
+    # In the working folder "*" matches only its links, and stands in many a Python program.
+    paths = {path for word in words - {"*"} for path in _matches(work, word)}
+    paths |= {path for folder in folders for word in words for path in _matches(folder, word)}
     real = {real for path in paths if (real := Path(path).resolve()).is_relative_to(root)}
     return {path.relative_to(root).as_posix() + "/" * path.is_dir() for path in real}
 

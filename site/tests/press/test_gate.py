@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import Future
 
 import pytest
 from markdown import Markdown
@@ -71,6 +72,7 @@ class Counting:
 
     def submit(self, program):  # noqa: D102, as Launcher.submit
         self.programs.append(program)
+        return Future()
 
 
 def test_what_a_look_at_the_text_tells_is_told_before_anything_runs(tmp_path, monkeypatch):

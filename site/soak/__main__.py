@@ -223,8 +223,8 @@ def main(options: argparse.Namespace, *, private: bool) -> int:
     status = 0
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
+        progress = Progress("rounds", len(numbers)).show()  # before what is there is counted
         soak = Soak(Path(folder), private=private)
-        progress = Progress("rounds", len(numbers)).show()
         try:
             for number in numbers:
                 plan = plans.plan(options.seed, number)

@@ -40,6 +40,8 @@ class Hook:
         # An environment in the project is no part of it: its packages have versions.
         prefixes = {os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix)}
         self.foreign = tuple(each for each in prefixes if not self.below.startswith(each))
+        # Nor is the run's own folder, where a temp folder lies in the project.
+        self.own = os.path.join(os.path.realpath(os.path.dirname(report)), "")
         self.seen: set[tuple[str, bool]] = set()
         if not begun:
             sys.addaudithook(self.hear)
@@ -70,7 +72,7 @@ class Hook:
         if path.startswith(self.foreign):
             return
         real = os.path.realpath(path)
-        if not f"{real}/".startswith(self.below) or real.startswith(self.foreign):
+        if not f"{real}/".startswith(self.below) or real.startswith((*self.foreign, self.own)):
             return
         if real.endswith(".pyc"):
             real = _source(real)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from distlab.practice import cli, grader, places, tasks
+from modules.parts import WrongAnswer
 from press import modules
 
 pytestmark = pytest.mark.slow  # new interpreters by the dozen
@@ -39,6 +40,7 @@ def verdicts(ranks, request):
     """Start the check of every wrong answer that is asked for; the tests wait one by one."""
     tests = [getattr(item, "callspec", None) for item in request.session.items]
     asked = [test.params["wrong"] for test in tests if test and "wrong" in test.params]
+    asked = [wrong for wrong in asked if isinstance(wrong, WrongAnswer)]
     return {_key(wrong): _start(ranks, wrong) for wrong in asked}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from textwrap import dedent
 
@@ -186,3 +187,15 @@ def test_a_future_runs_when_its_ranks_do_and_may_be_cancelled_before(tmp_path):
         flag.touch()
         assert {future.result().cause for future in busy} == {"finished"}
         assert launcher.run(Program("pass")).cause == "finished"
+
+
+def test_the_runs_own_folder_is_no_part_of_the_project_even_if_it_lies_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "data.txt").write_text("x")
+    source = "open('own.txt', 'w').write('x')\nopen('own.txt').read()\nopen('project/data.txt')"
+    links = (("project", str(tmp_path)),)
+    with spmd.Launcher(preload=("json",)) as launcher:
+        outcome = launcher.run(Program(source, watch=str(tmp_path), links=links))
+
+    assert outcome.cause == "finished", outcome
+    assert outcome.read == ("data.txt",)

@@ -119,7 +119,7 @@ def build_comparisons(builds: Builds) -> list[Comparison]:
             "30 pages of five fences, cold / plain markdown-exec, which isolates nothing",
             lambda: builds.wall("ours", many, **cold),
             lambda: builds.wall("plain", many),
-            1.5,
+            1.2,
         ),
     ]
 

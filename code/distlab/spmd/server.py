@@ -61,7 +61,6 @@ class Server:
         self.stores = StoreHost()
         self.queue: deque[tuple[int, Program]] = deque()
         self.runs: dict[int, Run] = {}
-        self.spent: list[Path] = []
         self.looked = time.monotonic(), processes.idle_seconds()
         self.received = b""
         self.wake, self._wake_write = os.pipe()
@@ -84,7 +83,6 @@ class Server:
                 if run.over():
                     self.finish(number, run)
             self.start_queued()
-            self.remove_spent()
 
     def receive(self) -> bool:
         """Queue the requests that have arrived; False when the caller has closed the socket."""
@@ -157,18 +155,13 @@ class Server:
                 run.ended(pid, *ended[pid])
 
     def finish(self, number: int, run: Run) -> None:
-        """Kill what the run left behind and answer with its outcome."""
+        """Kill what the run left behind, remove its folder, answer with its outcome."""
         del self.runs[number]
         left = self.sweep(run)
         self.stores.close(run.port)
         answer = {"number": number, "outcome": run.outcome(left).to_json()}
-        self.spent.append(run.folder)
+        shutil.rmtree(run.folder, ignore_errors=True)
         self.tell(answer)
-
-    def remove_spent(self) -> None:
-        """Remove the folders of ended runs, once nobody waits for an answer or a start."""
-        while self.spent:
-            shutil.rmtree(self.spent.pop(), ignore_errors=True)
 
     def tell(self, answer: dict) -> None:
         """Send the caller a line."""

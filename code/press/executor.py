@@ -11,7 +11,8 @@ from pathlib import Path
 
 from distlab.spmd import Launcher, Outcome, Program
 from press.cache import Cache
-from press.fences import Fence, Problem, judge
+from press.fences import Fence, Problem
+from press.judge import judge
 from press.project import links
 
 _shared: Launcher | None = None

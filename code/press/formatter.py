@@ -25,6 +25,7 @@ from press import downloads, fences
 from press.drift import page as drift
 from press.executor import Execution, Executor
 from press.fences import Fence, Problem
+from press.judge import rank_texts
 
 LANGUAGES = (*fences.PYTHON, *fences.SHELLS)
 TOKEN = "distlab-output-{}-{}"  # noqa: S105 -- a placeholder, not a secret
@@ -132,7 +133,7 @@ def _put_output(page: str, token: str, execution: Execution, source: str, result
 
 def output_html(fence: Fence, execution: Execution, language: str) -> str:
     """Return the output as HTML, each line of more than one rank under its rank's label."""
-    said = fences.rank_texts(fence, execution.outcome, execution.code)
+    said = rank_texts(fence, execution.outcome, execution.code)
     if fence.ranks == 1:
         return _highlight(said[0], language).rstrip("\n")
     folded = texts.fold(said)

@@ -39,7 +39,7 @@ def check_pages(
     faults = [*raw, *compare(asked, ran, seen)]
     if site_url is None:
         return faults
-    site = links.Site(files, pages, urlsplit(site_url).path or "/")
+    site = links.BuiltSite(files, pages, urlsplit(site_url).path or "/")
     return [*faults, *links.problems(site, sources)]
 
 

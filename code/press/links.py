@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from press.fences import Problem
-from press.rendered import Link, Rendered
+from press.rendered import Reference, Rendered
 
 
 @dataclass(frozen=True)
-class Site:
+class BuiltSite:
     """What a built site holds.
 
     files: all of it, as "courses/pytorch/index.html"
@@ -30,7 +30,7 @@ class Site:
     pages: Mapping[str, Rendered]
     base: str = "/"
 
-    def dead(self, page: str, link: Link) -> tuple[str, str] | None:
+    def dead(self, page: str, link: Reference) -> tuple[str, str] | None:
         """Return what is wrong with a link of a page and what to write instead, or None."""
         url = urlsplit(link.address)
         if url.scheme or url.netloc:
@@ -68,7 +68,7 @@ class Site:
         return f"{path}#{anchor}" if there else path
 
 
-def problems(site: Site, sources: Mapping[str, str]) -> list[Problem]:
+def problems(site: BuiltSite, sources: Mapping[str, str]) -> list[Problem]:
     """Return a problem for each dead link; `sources` are the names of pages in reports."""
     return [
         _problem(link, link.at or sources.get(name, name), *wrong)
@@ -78,7 +78,7 @@ def problems(site: Site, sources: Mapping[str, str]) -> list[Problem]:
     ]
 
 
-def _problem(link: Link, at: str, wrong: str, near: str) -> Problem:
+def _problem(link: Reference, at: str, wrong: str, near: str) -> Problem:
     what = f"the link {link.text!r} leads to {link.address}, and {wrong}"
     todo = f"did you mean {near}?" if near else "mend it where it is written, or remove it"
     return Problem(at, what, todo=todo)

@@ -12,7 +12,7 @@ VERBATIM = {"code", "pre", "script", "style", "textarea"}
 
 
 @dataclass(frozen=True)
-class Link:
+class Reference:
     """An address in an attribute `href` or `src`.
 
     text: the words of the link, or the element's name where it has none
@@ -34,7 +34,7 @@ class Rendered:
 
     places: frozenset[str]
     raw: tuple[str, ...]
-    links: tuple[Link, ...]
+    links: tuple[Reference, ...]
     anchors: frozenset[str]
 
 
@@ -46,7 +46,7 @@ class _Reader(HTMLParser):
         self.places: list[str] = []
         self.raw: list[str] = []
         self.anchors: list[str] = []
-        self.links: list[Link] = []
+        self.links: list[Reference] = []
         self.verbatim = 0
         self.boxes: list[str] = []  # for each open div the fence it belongs to
         self.address: str | None = None  # of the link that is open
@@ -63,7 +63,7 @@ class _Reader(HTMLParser):
         if tag == "a":
             self.address, self.text = given.get("href"), ""
         elif address := given.get("href") or given.get("src"):
-            self.links.append(Link(address, f"<{tag}>", self._place()))
+            self.links.append(Reference(address, f"<{tag}>", self._place()))
 
     def handle_endtag(self, tag: str) -> None:
         self.verbatim -= tag in VERBATIM
@@ -71,7 +71,7 @@ class _Reader(HTMLParser):
             self.boxes.pop()
         if tag == "a" and self.address is not None:
             words = " ".join(self.text.split()) or "<a>"
-            self.links.append(Link(self.address, words, self._place()))
+            self.links.append(Reference(self.address, words, self._place()))
             self.address = None
 
     def handle_data(self, data: str) -> None:

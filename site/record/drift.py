@@ -25,9 +25,11 @@ from dataclasses import dataclass
 from distlab import spmd
 from distlab.practice import cli, grader, places, tasks
 from distlab.spmd import Outcome, Program, processes, texts
-from press import fences, modules, scan
+from press import modules, scan
 from press.drift import recordings
 from press.drift.recordings import DECLARED, Edition, ItemRecord, Showing
+from press.fences import Fence
+from press.judge import happened, judge, rank_texts
 from press.progress import Progress
 from press.project import CONTENT, links, pinned_torch
 from record import tally
@@ -93,13 +95,13 @@ def items(servers: Servers) -> Iterator[Item]:
         yield _exercise(servers.grader, task)
 
 
-def _fence(launcher: spmd.Launcher, fence: fences.Fence) -> Item:
+def _fence(launcher: spmd.Launcher, fence: Fence) -> Item:
     name, digest = recordings.fence_item(fence)
     program = fence.program(fence.code, LINKS)
 
     def showings(outcome: Outcome) -> list[Showing]:
-        ended = _outcome(outcome, fences.judge(fence, outcome, fence.code) is None)
-        said = texts.fold(fences.rank_texts(fence, outcome, fence.code))
+        ended = _outcome(outcome, judge(fence, outcome, fence.code) is None)
+        said = texts.fold(rank_texts(fence, outcome, fence.code))
         return [Showing(ended, _labelled(said))]
 
     return Item(name, digest, _on(launcher, program, showings))
@@ -114,7 +116,7 @@ def _labelled(said: list[tuple[str, str]]) -> str:
 def _outcome(outcome: Outcome, as_declared: bool) -> str:
     if as_declared:
         return DECLARED
-    return re.sub(r", after [\d.]+ s$", "", fences.happened(outcome))
+    return re.sub(r", after [\d.]+ s$", "", happened(outcome))
 
 
 def _race(launcher: spmd.Launcher, race: Race) -> Item:

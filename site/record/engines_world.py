@@ -17,8 +17,8 @@ import shutil
 from pathlib import Path
 
 from press.project import COURSE
-from record import hosts
-from record.hosts import HOSTS, NAMES, NAMESPACES, Host, Machine, run
+from record import hosts_world
+from record.hosts_world import HOSTS, NAMES, NAMESPACES, Host, Machine, run
 from record.scenario import Admin, Done, Ran, Scenario, unpack
 from tools import needs
 
@@ -49,9 +49,9 @@ def is_ray(scenario: Scenario) -> bool:
 
 
 def play(scenario: Scenario, deadline: float = DEADLINE) -> list[Ran | Done]:
-    """Play a scenario; see hosts.play."""
+    """Play a scenario; see hosts_world.play."""
     namespaces = AS_ROOT if is_slurm(scenario) else NAMESPACES
-    return hosts.play(scenario, deadline, __name__, namespaces)
+    return hosts_world.play(scenario, deadline, __name__, namespaces)
 
 
 def lacking(scenario: Scenario) -> str:
@@ -72,7 +72,7 @@ def no_package(engine: str) -> str:
 def no_world(engine: str) -> str:
     """Return why no world without commands can be made for an engine; "" if one can."""
     if engine != "slurm":
-        return hosts.no_world()
+        return hosts_world.no_world()
     try:
         play(Scenario("slurm-empty", ()), deadline=60)
     except RuntimeError as error:
@@ -100,20 +100,20 @@ def inside(packed: str) -> None:
     scenario = unpack(packed)
     if not scenario.name.endswith("no-init"):
         be_init()
-    hosts.end_with_caller(DEADLINE + 10)
+    hosts_world.end_with_caller(DEADLINE + 10)
     if is_ray(scenario):
-        hosts.mount_disks(f"127.0.0.1 localhost {LAPTOP.name}\n")
+        hosts_world.mount_disks(f"127.0.0.1 localhost {LAPTOP.name}\n")
         machines = [Machine(LAPTOP, PROGRAMS)]
     else:
-        hosts.mount_disks(NAMES)
+        hosts_world.mount_disks(NAMES)
         machines = [Machine(host, PROGRAMS) for host in HOSTS]
-        hosts.connect(machines)
+        hosts_world.connect(machines)
     if is_slurm(scenario):
         prepare_cluster()
         starts_it_itself = any(isinstance(step, Admin) for step in scenario.steps)
         if not starts_it_itself:
             start_cluster(machines)
-    hosts.perform(scenario, machines)
+    hosts_world.perform(scenario, machines)
 
 
 def prepare_cluster() -> None:

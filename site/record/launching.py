@@ -17,7 +17,7 @@ from pathlib import Path
 
 from distlab.spmd import texts
 from press.project import COURSE
-from record import hosts, recording
+from record import hosts_world, recording
 from record.launching_scenarios import SCENARIOS
 from record.recording import SEQUEL, Recording
 from record.scenario import Done, Ran, Scenario, checked
@@ -151,11 +151,11 @@ def sections(scenario: Scenario, log: list[Ran | Done]) -> dict[str, str]:
 
 def play(name: str) -> dict[str, str]:
     """Play a scenario; return its sections. Raises RuntimeError if it does not do what it says."""
-    return sections(SCENARIOS[name], checked(SCENARIOS[name], hosts.play(SCENARIOS[name])))
+    return sections(SCENARIOS[name], checked(SCENARIOS[name], hosts_world.play(SCENARIOS[name])))
 
 
 RECORDING = Recording(
-    COURSE / "launching/recording.txt", SCENARIOS, play, lambda names: hosts.lacking()
+    COURSE / "launching/recording.txt", SCENARIOS, play, lambda names: hosts_world.lacking()
 )
 
 if __name__ == "__main__":

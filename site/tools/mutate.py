@@ -16,7 +16,8 @@ from pathlib import Path
 from distlab.spmd import Launcher, Outcome
 from modules.parts import Mutation
 from press import modules, scan
-from press.fences import Fence, judge
+from press.fences import Fence
+from press.judge import judge
 from press.modules import Module
 from press.progress import Progress
 from press.project import CONTENT, links

@@ -22,7 +22,7 @@ from distlab.hangs.dumps import Folder, read_folder
 from distlab.hangs.report import report, wrap
 from distlab.hangs.start import Watched, watched
 from distlab.spmd import texts
-from distlab.spmd.names import grouped
+from distlab.spmd.rank_names import grouped
 
 FINE, FAILED, UNUSABLE, STUCK, MOVING = range(5)
 MAX_AFTER = 3600.0

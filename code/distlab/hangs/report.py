@@ -9,7 +9,7 @@ from pathlib import Path
 from distlab.hangs import compare
 from distlab.hangs.compare import Difference, Findings
 from distlab.hangs.dumps import Call, Folder, Frame, RankDump, Standing, printable, program_lines
-from distlab.spmd.names import grouped
+from distlab.spmd.rank_names import grouped
 
 WIDEST = 88
 """Columns of a report, at most; fewer where the terminal, or COLUMNS, has fewer."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from distlab import spmd
 from distlab.practice import grader, places, tasks
 from distlab.practice.grader import Verdict
-from distlab.practice.places import Progress
+from distlab.practice.places import Notebook
 from distlab.practice.task import Task
 
 COMMAND = "python -m distlab.practice"
@@ -197,7 +197,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 
 def _state(folder: Path, task: Task) -> str:
-    return Progress.load(folder, task).state(task)
+    return Notebook.load(folder, task).state(task)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -216,7 +216,7 @@ def check(options: argparse.Namespace) -> int:
 def _check(launcher: spmd.Launcher, folder: Path, task: Task, text: str) -> Verdict:
     verdict = grader.check(launcher, task, text)
     if verdict.passed:
-        progress = Progress.load(folder, task)
+        progress = Notebook.load(folder, task)
         progress.passed[task.id] = places.fingerprint(text)
         progress.save()
     print(report(task, verdict), flush=True)
@@ -291,7 +291,7 @@ def _stamps(folder: Path, wanted: list[Task]) -> dict[Task, int]:
 def hint(options: argparse.Namespace) -> int:
     """Print the hints that were shown before, and one more."""
     folder, task = _folder(options), _one_task(options.task)
-    progress, name = Progress.load(folder, task), tasks.spelling(task)
+    progress, name = Notebook.load(folder, task), tasks.spelling(task)
     shown = min(progress.hints.get(task.id, 0) + 1, len(task.hints))
     for number, text in enumerate(task.hints[:shown], 1):
         print(f"hint {number} of {len(task.hints)}: {text}")
@@ -336,7 +336,7 @@ def _restore(folder: Path, task: Task) -> None:
         path.replace(kept)
         print(f"{path}: reset; your text is in {kept.name}")
     path.write_bytes(original)
-    progress = Progress.load(folder, task)
+    progress = Notebook.load(folder, task)
     progress.passed.pop(task.id, None)
     progress.hints.pop(task.id, None)
     progress.save()

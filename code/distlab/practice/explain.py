@@ -8,7 +8,7 @@ from collections import Counter
 from distlab.practice import tasks
 from distlab.practice.task import Task
 from distlab.practice.verdict import RankReport, Trial, Verdict
-from distlab.spmd import names, texts
+from distlab.spmd import rank_names, texts
 
 Finding = tuple[str, str, tuple[tuple[str, str], ...], str]
 """Kind, headline, details, and what to think about."""
@@ -98,7 +98,7 @@ def _where(run: Trial, ranks: list[RankReport]) -> tuple[str, str]:
 
 
 def _names(ranks: list[RankReport]) -> str:
-    return names.listed([rank.outcome.rank for rank in ranks])
+    return rank_names.listed([rank.outcome.rank for rank in ranks])
 
 
 def _failed(run: Trial, rank: RankReport) -> Finding:

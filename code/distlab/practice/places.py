@@ -50,7 +50,7 @@ def exercises_in(folder: Path) -> Path | None:
 
 
 @dataclass
-class Progress:
+class Notebook:
     """What has been reached in a module, kept in a small file beside its exercises.
 
     passed: by task id, the fingerprint of the text that passed; another text has to pass again
@@ -62,7 +62,7 @@ class Progress:
     hints: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path, task: Task) -> Progress:
+    def load(cls, folder: Path, task: Task) -> Notebook:
         """Read the progress in a task's module; a file that cannot be read counts as none."""
         progress = cls(answer(folder, task).with_name(".progress.json"))
         try:

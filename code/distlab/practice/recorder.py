@@ -43,7 +43,7 @@ class Call:
     error: str = ""
 
 
-class Watched:
+class WatchedWork:
     """A Work that notes when it was awaited; everything else goes to the real one."""
 
     def __init__(self, work: dist.Work, call: Call, dropped: Callable[[Call], None]) -> None:
@@ -141,7 +141,7 @@ class Recorder:
                 self._inside -= 1
             if call.is_async and isinstance(result, dist.Work):
                 call.awaited = False
-                return Watched(result, call, self.dropped)
+                return WatchedWork(result, call, self.dropped)
             return result
 
         # Both names: P2POp compares with the functions of the module that defines it.

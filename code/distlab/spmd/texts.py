@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from distlab.spmd import names
+from distlab.spmd import rank_names
 
 ROOT = Path(__file__).parents[3]
 
@@ -129,4 +129,4 @@ def fold(rank_texts: list[str]) -> list[tuple[str, str]]:
             folded[-1][1] = rank
         else:
             folded.append([rank, rank, text])
-    return [(names.row(first, last), text) for first, last, text in folded if text.strip()]
+    return [(rank_names.row(first, last), text) for first, last, text in folded if text.strip()]

@@ -178,7 +178,7 @@ def undone(text: str, changes: Iterable[Change]) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class DriftedItem:
     """An item that shows something else under a later version, and the changes that explain it."""
 
     name: str
@@ -186,11 +186,11 @@ class Difference:
     changes: tuple[Change, ...]
 
 
-def differences(found: list[Edition], changes=CHANGES) -> list[Difference]:
+def differences(found: list[Edition], changes=CHANGES) -> list[DriftedItem]:
     """Return every difference of all versions, in order of version and name."""
     pinned, *later = found
     return [
-        Difference(
+        DriftedItem(
             name,
             one.version,
             explaining(name, pinned.items[name].showings, seen.showings, changes),

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from press.drift import changes, recordings
-from press.drift.changes import Change, Difference
+from press.drift.changes import Change, DriftedItem
 from press.drift.recordings import Edition, ItemRecord
 
 if TYPE_CHECKING:  # a fence that prints recordings does not depend on how fences are read
@@ -29,7 +29,7 @@ def everything() -> tuple[Edition, ...]:
 
 
 @functools.cache
-def all_differences() -> tuple[Difference, ...]:
+def all_differences() -> tuple[DriftedItem, ...]:
     """Return every recorded difference."""
     return tuple(changes.differences(list(everything())))
 

@@ -16,7 +16,8 @@ from distlab.hangs import compare, dumps, report
 from distlab.hangs.__main__ import FAILED, FINE, MOVING, STUCK, UNUSABLE
 from distlab.hangs.dumps import Folder, Frame, RankDump, Standing
 from distlab.spmd import texts
-from press import fences, scan
+from press import scan
+from press.judge import rank_texts
 from press.project import ROOT
 
 pytestmark = pytest.mark.slow  # new interpreters by the dozen
@@ -535,7 +536,7 @@ def test_every_fence_of_the_page_says_what_the_text_reads_off_it(launcher):
     links = tuple((name, str(ROOT / name)) for name in ("content", "code", "site"))
     running = [launcher.submit(fence.program(fence.code, links)) for fence in fences_of_page]
     for fence, future in zip(fences_of_page, running, strict=True):
-        folded = texts.fold(fences.rank_texts(fence, future.result(), fence.code))
+        folded = texts.fold(rank_texts(fence, future.result(), fence.code))
         shown = " ".join(" ".join(f"{label} {text}" for label, text in folded).split())
         assert re.search(SAYS[fence.id], shown), f"{fence.id}: {shown}"
 

@@ -181,8 +181,8 @@ def test_reset_keeps_the_text_that_was_there(folder, capsys, quick):
     assert status == 0
     assert "your text is in 01_broadcast.py.bak" in text
     assert (folder / "01_broadcast.py.bak").read_text() == solution
-    assert places.Progress.load(folder, first).passed == {}
-    assert places.Progress.load(folder, first).hints == {}
+    assert places.Notebook.load(folder, first).passed == {}
+    assert places.Notebook.load(folder, first).hints == {}
 
 
 def test_a_progress_file_that_is_broken_counts_as_none(folder, capsys):

@@ -14,7 +14,8 @@ import pytest
 
 from distlab.spmd import Program
 from press import downloads, executor, modules, scan
-from press.fences import Fence, judge
+from press.fences import Fence
+from press.judge import judge
 from press.modules import Module
 from press.project import pinned_torch
 from tools.site_copy import ROOT

@@ -6,7 +6,8 @@ import pytest
 
 from distlab.spmd import Outcome, RankOutcome, texts
 from press import fences
-from press.fences import FenceError, judge, rank_texts, read_header
+from press.fences import FenceError, read_header
+from press.judge import judge, rank_texts
 
 REFUSED = {
     'exce="on"': "exce is no option",
@@ -203,6 +204,6 @@ def test_the_last_error_is_the_one_that_ended_the_rank():
 
 def test_every_option_is_documented():
     """CONTRIBUTING.md is where an author looks an option up."""
-    text = (fences.texts.ROOT / "CONTRIBUTING.md").read_text()
+    text = (texts.ROOT / "CONTRIBUTING.md").read_text()
 
     assert [name for name in fences.OURS if f"`{name}" not in text] == []

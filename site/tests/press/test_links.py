@@ -22,7 +22,7 @@ def said(address: str, base: str = "/", page: str = "sub/a.html") -> str:
         "with/index.html": "",
     }
     pages = {name: rendered.read(text) for name, text in html.items()}
-    site = links.Site({*pages, "sub/x y.png"}, pages, base)
+    site = links.BuiltSite({*pages, "sub/x y.png"}, pages, base)
     return "\n".join(map(str, links.problems(site, {page: "content/sub/a.md"})))
 
 
@@ -68,14 +68,16 @@ def test_an_address_from_the_root_is_below_where_the_site_is_published():
 )
 def test_what_a_page_loads_must_be_there_as_well(element):
     page = rendered.read(element)
-    (problem,) = links.problems(links.Site({"a.html"}, {"a.html": page}), {})
+    (problem,) = links.problems(links.BuiltSite({"a.html"}, {"a.html": page}), {})
 
     assert str(problem).startswith("a.html: the link '<")
 
 
 def test_a_link_that_a_fence_prints_is_reported_with_the_fence():
     page = rendered.read(FENCE.format("x.md") + '<a href="y.md">after</a>')
-    found = links.problems(links.Site({"a.html"}, {"a.html": page}), {"a.html": "content/a.md"})
+    found = links.problems(
+        links.BuiltSite({"a.html"}, {"a.html": page}), {"a.html": "content/a.md"}
+    )
 
     assert [problem.at for problem in found] == ["content/a.md:7", "content/a.md"]
 

@@ -16,7 +16,7 @@ import yaml
 
 from press import evidence
 from press.project import COURSE
-from record import engines, engines_world, hosts, scenario
+from record import engines, engines_world, hosts_world, scenario
 from record.engines_scenarios import SCENARIOS
 from record.scenario import Scenario, Start
 from tools.watch import HANG, eventually, processes_with
@@ -105,7 +105,7 @@ def test_a_script_can_be_read_by_what_runs_it(path):
 def test_the_cluster_is_made_of_the_two_hosts():
     text = (FOLDER / "slurm.conf").read_text()
 
-    for host in hosts.HOSTS:
+    for host in hosts_world.HOSTS:
         assert f"NodeName={host.name} NodeAddr={host.address}" in text
 
 

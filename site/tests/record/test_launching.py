@@ -15,7 +15,7 @@ import pytest
 
 from press import evidence
 from press.project import COURSE
-from record import hosts, launching, scenario
+from record import hosts_world, launching, scenario
 from record.launching_scenarios import SCENARIOS
 from record.scenario import Admin, Done, Finish, Ran, Scenario, Start
 from tools.watch import HANG, eventually, processes_with
@@ -165,14 +165,14 @@ def test_a_scenario_survives_its_way_into_the_world():
 @pytest.fixture
 def two_hosts():
     """Skip, aloud, where no world can be made."""
-    if reason := hosts.lacking():
+    if reason := hosts_world.lacking():
         pytest.skip(f"no two hosts can be made here: {reason}")
 
 
 @pytest.mark.hosts
 @pytest.mark.parametrize("name", ["static", "c10d", "never"])
 def test_the_scenario_does_what_it_says(two_hosts, name):
-    log = hosts.play(SCENARIOS[name])
+    log = hosts_world.play(SCENARIOS[name])
 
     assert scenario.faults(SCENARIOS[name], log) == []
     assert launching.sections(SCENARIOS[name], log).keys() == {name}
@@ -216,14 +216,14 @@ def test_a_scenario_over_its_deadline_is_ended_with_all_it_started(two_hosts, mo
     monkeypatch.setenv("DISTLAB_HOSTS", mark)
 
     with pytest.raises(RuntimeError, match="not over after 6 s; ended"):
-        hosts.play(SCENARIOS["never"], deadline=6)
+        hosts_world.play(SCENARIOS["never"], deadline=6)
     assert eventually(lambda: not processes_with(f"DISTLAB_HOSTS={mark}"), 10)
 
 
 def say(host: str, command: str) -> str:
     """Return what a command prints on a host."""
     one = Scenario("say", (Start(host, command), Finish(200)))
-    (log,) = hosts.play(one, deadline=220)
+    (log,) = hosts_world.play(one, deadline=220)
     return log.output
 
 

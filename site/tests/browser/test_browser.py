@@ -46,14 +46,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")  # not session: one process can run only one Playwright at a time
-def chromium():
-    if LACKING:
-        pytest.fail(LACKING)
-    with visits.chromium() as browser:
-        yield browser
-
-
 @pytest.fixture(scope="module")
 def site():
     with visits.serve(SITE) as home:

@@ -62,14 +62,6 @@ def one_page(tmp_path_factory):
     return built.public, (built.public / "index.html").read_text()
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    if LACKING:
-        pytest.fail(LACKING)
-    with visits.chromium() as browser:
-        yield browser
-
-
 def found(chromium, one_page, body: str, width: int = 390) -> list[str]:
     """Return the faults of the page with another body."""
     folder, page = one_page

@@ -47,14 +47,6 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    if LACKING:
-        pytest.fail(LACKING)
-    with visits.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     shutil.copytree(ROOT / "content/assets", folder / "assets")

@@ -156,3 +156,8 @@ def test_every_need_is_one_that_the_noxfile_looks_for():
     looked_for = {*re.findall(r'look_for\(session, "(\w+)"', text), *re.findall(r"\w+", engines)}
 
     assert looked_for == set(needs.NEEDS)
+
+
+def test_an_unknown_need_is_refused_with_the_known_ones(capsys):
+    assert needs.main(["hosts", "chromum"]) == 2
+    assert capsys.readouterr().out.startswith("'chromum' is no session's need; known are ")

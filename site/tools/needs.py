@@ -118,6 +118,10 @@ def install(name: str) -> None:
 
 def main(names: Iterable[str]) -> int:
     """Install what can be, say what is still lacking; return the exit status."""
+    names = list(names)
+    if unknown := [name for name in names if name not in NEEDS]:
+        print(f"{unknown[0]!r} is no session's need; known are {', '.join(NEEDS)}")
+        return 2
     for name in names:
         install(name)
         if lack := lacking(name):

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 import traceback
 import types
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Place:
         return self.folder / "work"
 
     def file(self, kind: str) -> Path:
-        """Return the file that this rank alone writes: "stdout", "stderr", "stack" or "end"."""
+        """Return the file that this rank alone writes: "stdout", "stderr", "stack", "raised", "end"."""
         return self.folder / f"{kind}{self.rank}"
 
 
@@ -119,6 +120,9 @@ def run_script(place: Place) -> int:
     except SystemExit as stop:
         return _status(stop)
     except BaseException as error:
+        if os.getpid() == pid:
+            # A peer that hears of it may be gone before this process: the end tells no order.
+            place.file("raised").write_text(repr(time.monotonic()))
         # Without our own frame, the traceback is the one that `python fence.py` prints.
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
         sys.excepthook(type(error), error, error.__traceback__)

@@ -27,6 +27,9 @@ LOOK = 0.25
 FLOOD = 4 << 20
 """Bytes that a rank may write to one descriptor before its run is ended."""
 
+PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+"""What the error of a rank says that only heard of another's end."""
+
 
 @dataclass
 class Member:
@@ -44,6 +47,19 @@ class Member:
         """Whether the process has not been reaped."""
         return self.exit is None
 
+    def failed_at(self, begun: float) -> float:
+        """Return when it raised; without an exception, when it ended (monotonic seconds).
+
+        begun: when the ranks were started
+        """
+        raised = _text(self.place.file("raised"))
+        return float(raised) if raised else begun + self.seconds
+
+    def is_echo(self) -> bool:
+        """Tell whether its error is no more than a peer's closed connection."""
+        _, _, error = _text(self.place.file("stderr")).rpartition("Traceback (most recent call")
+        return any(words in error for words in PEER_GONE)
+
 
 class Run:
     """Moves a run from "running" over "asked" (for stacks) and "killed" to its outcome."""
@@ -54,7 +70,6 @@ class Run:
         self.report = folder / "read"
         self.id = folder.name
         self.phase, self.cause = "running", "finished"
-        self.first_failed: int | None = None
         self.members = [Member(self._place(r)) for r in range(program.ranks)]
         self._lay_out()
         self.begun = time.monotonic()
@@ -103,12 +118,6 @@ class Run:
         """Note the process of a rank."""
         self.members[index].pid = pid
 
-    def silent_since(self, pid: int) -> float:
-        """Return when a rank last wrote to its stderr; 0 if the process is no rank of this run."""
-        member = next((m for m in self.members if m.pid == pid), None)
-        path = member and member.place.file("stderr")
-        return path.stat().st_mtime if path and path.exists() else 0.0
-
     def ended(self, pid: int, exit_status: int, cpu: float = 0.0) -> None:
         """Note that a process has been reaped; one that is no rank of this run is ignored."""
         member = next((m for m in self.members if m.pid == pid and m.alive), None)
@@ -117,8 +126,7 @@ class Run:
         member.exit, member.cpu = exit_status, cpu
         member.seconds = time.monotonic() - self.begun
         member.killed = self.phase != "running" and exit_status == -signal.SIGKILL
-        if self.phase == "running" and self._failed(member) and self.first_failed is None:
-            self.first_failed = member.place.rank
+        if self.phase == "running" and self._failed(member) and self.cause == "finished":
             self.cause = "failed"
             self.until = min(self.until, time.monotonic() + GRACE)
 
@@ -126,6 +134,15 @@ class Run:
         if self.program.shell:
             return member.exit != 0
         return member.exit != 0 or not member.place.file("end").exists()
+
+    def _first_failed(self) -> int | None:
+        """Return the rank to blame: who only tells of another's death did not die first."""
+        if self.cause != "failed":
+            return None
+        failed = [member for member in self.members if self._failed(member)]
+        return min(
+            failed, key=lambda m: (m.killed, m.is_echo(), m.failed_at(self.begun))
+        ).place.rank
 
     def patience(self) -> float:
         """Return the seconds until this run wants to be looked at again."""
@@ -184,7 +201,7 @@ class Run:
         ranks = tuple(self._rank_outcome(member) for member in self.members)
         seconds = max(time.monotonic() - self.begun, 0.0)
         return Outcome(
-            self.cause, round(seconds, 3), ranks, self.first_failed, left_behind, self._read()
+            self.cause, round(seconds, 3), ranks, self._first_failed(), left_behind, self._read()
         )
 
     def _read(self) -> tuple[str, ...]:

@@ -144,15 +144,10 @@ class Server:
             os._exit(127)
 
     def reap(self) -> None:
-        """Collect every child that has ended: ranks, and orphans adopted from them.
-
-        The kernel tells of children in the order of their birth: on a busy machine rank 0 would be
-        blamed for what rank 1 began. Of several, the first is the one that fell silent first.
-        """
-        ended = dict(iter(_ended_child, None))
-        for run in self.runs.values():
-            for pid in sorted(ended, key=run.silent_since):
-                run.ended(pid, *ended[pid])
+        """Collect every child that has ended: ranks, and orphans adopted from them."""
+        for pid, how in iter(_ended_child, None):
+            for run in self.runs.values():
+                run.ended(pid, *how)
 
     def finish(self, number: int, run: Run) -> None:
         """Kill what the run left behind, remove its folder, answer with its outcome."""

@@ -320,6 +320,26 @@ def test_who_failed_first_is_blamed_also_if_the_server_looks_later(launcher):
     assert future.result().first_failed == 1
 
 
+def test_a_rank_that_only_heard_of_an_end_is_not_blamed_for_it(launcher):
+    """The rank that raised closes its connections first, so that its peer is gone before it."""
+    source = """
+        import os, time, torch.distributed as dist
+        dist.init_process_group("gloo")
+        try:
+            dist.barrier()
+            if dist.get_rank() == 1:
+                raise ValueError("bad sample")
+            dist.barrier()
+        finally:
+            dist.destroy_process_group()
+            time.sleep(1.5 * int(os.environ["RANK"]))
+    """
+    outcome = run(launcher, source, ranks=2)
+
+    assert outcome.ranks[0].seconds < outcome.ranks[1].seconds
+    assert outcome.first_failed == 1
+
+
 def zombies(server: int) -> int:
     """Return how many children of a process have ended, all their threads too, and wait for it."""
     folders = [Path(f"/proc/{pid}") for pid in processes.children(server)]

@@ -131,6 +131,7 @@ RUNS = {
         "rank 1 ended with exit status 1",
     ),
     "floods": ("while True: print('x' * 100)", "", "wrote without end"),
+    "predicts nothing": ("pass", 'predict="on"', "predict has no output to fold"),
 }  # fmt: skip
 
 
@@ -250,6 +251,41 @@ def test_what_must_pass_passes_from_the_cache_as_well(copy_of_site):
     assert warm.status == 0, warm.said
     assert all(entry["cached"] for entry in again)
     assert page == (warm.public / "index.html").read_text()
+
+
+PREDICTED = """# A page
+
+```python exec="on" source="above" result="text" ranks="2" predict="on"
+print("of both")
+```
+
+??? note "Closed"
+
+    ```python exec="on" result="text" id="nested" source="above" predict="on"
+    if True:
+        print("of one")
+    ```
+
+    ```python exec="on" id="figure"
+    print("<b>of Markdown</b>")
+    ```
+"""
+
+
+def test_a_predicted_output_is_folded_and_can_be_searched(copy_of_site):
+    copy_of_site.write(PREDICTED)
+    built = copy_of_site.build("-q")
+    page = (built.public / "index.html").read_text()
+    both, one = re.findall(r'<details class="prediction">(.*?)</details>', page, re.DOTALL)
+
+    assert built.status == 0, built.said
+    assert both.startswith("<summary>Show what the ranks printed</summary>")
+    assert '<span class="rank">ranks 0-1</span> of both' in both
+    assert one.startswith("<summary>Show what it printed</summary>")
+    assert "of one" in one
+    assert "<b>of Markdown</b>" in page
+    found = (built.public / "search/search_index.json").read_text()
+    assert all(word in found for word in ("of both", "of one", "of Markdown"))
 
 
 def test_output_cannot_leave_its_block(copy_of_site):

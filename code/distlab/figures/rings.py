@@ -1,16 +1,29 @@
 """Ring all-reduce, one step at a time."""
 
+from html import escape
+
 from distlab import plots, ring
 from distlab.figures import markup
 
 WORLD_SIZES = range(2, 9)
+HOME_MOMENT = 2  # steps done in the home page's picture: its cells are partly and nearly full
+
+
+def home_ring() -> str:
+    """Return four ranks in a ring in the middle of an all-reduce, as one picture with a caption."""
+    states, steps = _all_reduce(4)
+    caption = (
+        f"A ring all-reduce on four ranks, step {HOME_MOMENT + 1} of {len(steps)}. Each rank sends "
+        "one chunk to the next, which adds it to its own. A cell fills as ranks are summed in it."
+    )
+    return (
+        f'<figure class="figure">{plots.ring_moment(states, steps, HOME_MOMENT)}'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def ring_all_reduce(world_size: int = 4) -> str:
     """Return the ring all-reduce, step by step, for 2 to 8 ranks; `world_size` is shown first."""
-    sends = ring.schedule("all_reduce", world_size)
-    start = ring.contributors("all_reduce", world_size)
-    static = plots.ring(ring.states(sends, start, ring.join), ring.steps(sends))
     live = (
         '<p role="status"></p>'
         "<p><label>Sent by each rank, in tensors of S bytes "
@@ -26,7 +39,7 @@ def ring_all_reduce(world_size: int = 4) -> str:
         + markup.button("next", "Next"),
         live=live,
         summary=f"All steps at once, for {world_size} ranks",
-        static=static,
+        static=plots.ring(*_all_reduce(world_size)),
         data={p: _ring_data(p) for p in WORLD_SIZES},
         caption="Ring all-reduce. Rows are ranks, columns are chunks. A number says how "
         "many ranks are summed in it; a thick frame, that it has just arrived; an arrow, that it "
@@ -34,12 +47,19 @@ def ring_all_reduce(world_size: int = 4) -> str:
     )
 
 
-def _ring_data(world_size: int) -> dict:
-    """Return all steps as plain lists; a state is a bit mask of the ranks summed in a chunk."""
+def _all_reduce(
+    world_size: int,
+) -> tuple[tuple[ring.State[frozenset[int]], ...], tuple[tuple[ring.Send, ...], ...]]:
+    """Return what every rank holds at the start and after each step, and the steps."""
     sends = ring.schedule("all_reduce", world_size)
     start = ring.contributors("all_reduce", world_size)
-    held = ring.states(sends, start, ring.join)
-    by_step = ring.steps(sends)
+    return ring.states(sends, start, ring.join), ring.steps(sends)
+
+
+def _ring_data(world_size: int) -> dict:
+    """Return all steps as plain lists; a state is a bit mask of the ranks summed in a chunk."""
+    held, by_step = _all_reduce(world_size)
+    sends = [send for step in by_step for send in step]
     sent = [ring.bytes_sent(sends[: world_size * n], [1] * world_size)[0] for n in range(len(held))]
     return {
         "phases": [step[0].phase for step in by_step],

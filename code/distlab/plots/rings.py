@@ -94,6 +94,11 @@ def layout(world_size: int, size: Size, corner: Point = (0, 0)) -> Layout:
     )
 
 
+def thick(parts: Layout) -> float:
+    """Return the thickness of an arrived chunk's frame: less where cells are narrow."""
+    return min(2.5, parts.cell(0, 0).width / 5)
+
+
 def ring(states: Sequence[State[frozenset[int]]], steps: Sequence[Sequence[Send]]) -> str:
     """Draw the ring at the start and after each step, with what leaves next on its arrows.
 
@@ -158,8 +163,8 @@ def _rows(
     for rank, chunks in enumerate(state):
         drawing.text(*parts.labels[rank], f"{word}{rank}", "middle")
         for chunk, ranks in enumerate(chunks):
-            thick = THICK if (rank, chunk) in arrived else THIN
-            cell(drawing, parts.cell(rank, chunk), [chunk], len(ranks) / len(state), thick=thick)
+            frame = thick(parts) if (rank, chunk) in arrived else THIN
+            cell(drawing, parts.cell(rank, chunk), [chunk], len(ranks) / len(state), thick=frame)
 
 
 def _links(

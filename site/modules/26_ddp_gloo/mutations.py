@@ -171,8 +171,32 @@ MUTATIONS = (
     ),
     Mutation("syncbn", "refuses a CPU", "DDP(model)", "DDP(model[0])"),
     # 26.7
-    Mutation("no-sync", "the forward decides", '"f" in w else 8', '"b" in w else 8'),
-    Mutation("no-sync", "the last one communicates", 'if i < 7 and "f"', 'if i < 8 and "f"'),
+    Mutation("no-sync", "each loss is divided", "mean() / divisor)", "mean() / 1)"),
+    Mutation("no-sync", "undivided it is 4.0 times too large", "4 / divisor)\n", "1.0)\n"),
+    Mutation("no-sync", "only the last communicates", "if i < silent", "if i < 0"),
+    Mutation(
+        "no-sync-forward",
+        "the forward decides",
+        '1 if "forward" in inside',
+        '1 if "backward" in inside',
+    ),
+    Mutation(
+        "no-sync-forward",
+        "the last one brings the average",
+        "    ddp(x).sum().backward()",
+        "    ddp.module(x).sum().backward()",
+    ),
+    Mutation("clip", "clipped early, it points elsewhere", "if early:", "if True:"),
+    Mutation("clip", "the average is clipped", "ddp(second)", "ddp.module(second)"),
+    Mutation(
+        "autocast",
+        "float32 parameters send float32",
+        "4, 2, dtype=dtype",
+        "4, 2, dtype=torch.bfloat16",
+    ),
+    Mutation("autocast", "the output is bf16", '("cpu", ', '("cpu", enabled=False, '),
+    Mutation("scaler", "one rank's infinity is every rank's", "scale(ddp(", "scale(ddp.module("),
+    Mutation("scaler", "an infinity skips the step", "== 0 else", ">= 0 else"),
     Mutation("uneven", "one batch fewer", "range(3 - rank)", "range(3)"),
     Mutation("uneven-exit", "the peer is gone", "if rank == 0:", "if rank < 2:"),
     Mutation("cross-match", "two calls are summed", "dist.all_reduce(gradient)", "pass"),
@@ -183,34 +207,50 @@ MUTATIONS = (
         "divide_by_initial_world_size=True",
     ),
     # 26.8
-    Mutation(
-        "sampler", "forgotten set_epoch replays", '("forgotten", False)', '("forgotten", True)'
-    ),
-    Mutation("sampler", "two repeats", "length=10", "length=9"),
+    Mutation("sampler", "set_epoch shuffles anew", "set_epoch(1)", "set_epoch(0)"),
+    Mutation("sampler", "two repeats", "range(10), 3", "range(9), 3"),
     Mutation(
         "sampler-surprises",
         "seed plus epoch",
         "order(epoch=1) != order()",
         "order(epoch=2) != order()",
     ),
-    Mutation("sampler-surprises", "the permutation is repeated", "flat[:2] != [0, 1]", "[0, 1]"),
+    Mutation("sampler-surprises", "the permutation is repeated", "permutation[:2]", "[0, 1]"),
+    Mutation(
+        "sampler-surprises", "every rank strides", "for shard in order()]", "for shard in [0]]"
+    ),
     Mutation("exact-eval", "the sampler pads", "[6, 8] if", "[6, 7] if"),
     Mutation(
         "exact-eval",
         "a stride does not",
-        "range(rank, len(correct), p)",
-        "range(rank, 8 - rank, p)",
+        "range(rank, len(samples), world)",
+        "range(rank, 8 - rank, world)",
     ),
+    Mutation("eval-broadcasts", "only the first without gradients", "no_grad()", "enable_grad()"),
+    Mutation("eval-broadcasts", "a bare module broadcasts nothing", "ddp.module)", "ddp)"),
+    Mutation("eval-broadcasts", "buffers are broadcast", "(1))", "(1, track_running_stats=False))"),
+    Mutation(
+        "eval-blocks", "the buffers' broadcast blocks", "(1))", "(1), broadcast_buffers=False)"
+    ),
+    Mutation("eval-blocks", "the bare module does not", "samples(ddp.module)", "samples(ddp)"),
+    Mutation("eval-buffers", "statistics differ by rank", " + 10 * dist.get_rank()", ""),
+    Mutation("eval-buffers", "a broadcast makes them one", "dist.broadcast(buffer, src=0)", "pass"),
+    Mutation("plateau", "its own loss forks", 'if reads == "averaged":', "if True:"),
+    Mutation("plateau", "an averaged one does not", 'if reads == "averaged":', "if False:"),
+    Mutation("early-stop", "an agreed decision is one", "if agree:", "if False:"),
+    Mutation("early-stop", "own decisions differ", "[1.0, 1.5, 0.7, 0.4]", "[2.0, 1.0, 0.5, 0.6]"),
     # 26.9
-    Mutation("comm-hook", "the hook divides", ".div(dist.get_world_size())", ""),
-    Mutation("hook-contract", "the name is `bucket`", "state, gradients", "state, bucket"),
+    Mutation("comm-hook", "the hook divides", ".div(world)", ""),
+    Mutation("hook-contract", "the name is `bucket`", "gradients):", "bucket):"),
+    Mutation("hook-contract", "once only", "fine, second", "fine, "),
+    Mutation("compress-hooks", "half the bytes", 'f"{name}_hook"', '"allreduce_hook"'),
     Mutation(
         "powersgd",
         "compression starts when told",
         "start_powerSGD_iter = 3",
         "start_powerSGD_iter = 9",
     ),
-    Mutation("powersgd", "the defaults", "    1, 1000)", "    1, 10)"),
+    Mutation("powersgd", "the defaults", "== 1000", "== 10"),
     # 26.10 and 26.11
     Mutation("data-parallel", "no device, no replica", "== []", "== [0]"),
     Mutation(

@@ -256,16 +256,29 @@ MUTATIONS = (
     Mutation(
         "rank0-only",
         "off by one",
-        "if rank == 0:\n    dist.all_reduce(loss)",
-        "if True:\n    dist.all_reduce(loss)",
+        "if rank == 0:\n        dist.all_reduce(loss)",
+        "if True:\n        dist.all_reduce(loss)",
+    ),
+    Mutation(
+        "rank0-only",
+        "the counts tell",
+        "    dist.all_reduce(gradient)  ",
+        "    dist.all_reduce(gradient)\n    dist.all_reduce(loss)  ",
     ),
     Mutation("stacks", "a slow rank holds the others", "time.sleep(600)", "time.sleep(0)"),
+    Mutation("all-wait", "one left the call out", "if rank != 1:", "if True:"),
+    Mutation("all-wait", "all wait, the guilty too", '"barrier" if', '"its own code" if'),
     Mutation("slow-save", "longer than the timeout", "time.sleep(1.5)", "time.sleep(0)"),
     Mutation("detail", "dtypes are compared", "x.int() if rank else x", "x"),
     Mutation("detail", "shapes are compared", "torch.ones(3 + rank)", "torch.ones(3)"),
+    Mutation("detail", "kinds are compared", "dist.broadcast, x, 0", "dist.all_reduce, x"),
     Mutation("detail-blind", "the order", "else (b, a)", "else (a, b)"),
+    Mutation("detail-blind", "no word of the order", "== 11", "== 2"),
+    Mutation("detail-src", "another source times out", "src=dist.get_rank()", "src=0"),
+    Mutation("detail-src", "nobody is named", '"rank" not in', '"rank" in'),
+    Mutation("detail-waits", "the call is held back", '"DETAIL"', '"INFO"'),
     Mutation("detail-ddp", "a crash in the constructor", '"DETAIL"', '"INFO"'),
-    Mutation("flight-recorder", "same id, other operation", "if rank == 0: dist", "if True: dist"),
+    Mutation("flight-recorder", "same id, other operation", "if rank == 0:", "if True:"),
     Mutation(
         "flight-recorder", "gloo is recorded", '"TORCH_FR_BUFFER_SIZE"', '"TORCH_BUFFER_SIZE"'
     ),
@@ -283,23 +296,46 @@ MUTATIONS = (
         "    dist.all_reduce(inbox)\n",
     ),
     # 26.12
-    Mutation("scaling", "it outlasts backward at 1024", "even, 1024)", "even, 2048)"),
+    Mutation("scaling", "the law is what the model says", "7 / 8 *", "8 / 8 *"),
+    Mutation("scaling", "at 1750 tokens they are equal", "2048, 1750,", "2048, 1751,"),
+    Mutation("scaling", "it outlasts backward at 1024", "1750, 1024)", "1750, 2048)"),
     Mutation("scaling", "1.86 GiB", "2**30", "1e9"),
     Mutation(
-        "scaling", "7 % of the compute", "t.communication, t.compute", "t.communication, t.backward"
+        "scaling",
+        "7 % of the compute",
+        "t.communication / t.compute",
+        "t.communication / t.backward",
     ),
-    Mutation("memory", "16 bytes", "memory(Case())", 'memory(Case(optimizer="sgd"))'),
+    Mutation("scaling", "float32 gradients double it", '"float32"', '"mixed"'),
+    Mutation(
+        "autocast-gradients",
+        "gradients have the parameters' dtype",
+        "Linear(250, 4, bias=False).to(parameters)",
+        "Linear(250, 4, bias=False)",
+    ),
+    Mutation(
+        "autocast-gradients", "autocast is on", '"cpu", torch', '"cpu", enabled=False, dtype=torch'
+    ),
+    Mutation("strong-weak", "a fixed batch stops", "16384 / ranks", "16384"),
+    Mutation("strong-weak", "a fixed share goes on", "(ranks, 8192)", "(ranks, 8192 / ranks)"),
+    Mutation("memory", "16 bytes", "Case(precision=precision)", 'Case(optimizer="sgd")'),
+    Mutation("memory", "a shard is an eighth", "per_rank(items)[3]", "per_rank(items)[2]"),
     # 26.13
     Mutation(
-        "minimal-collectives", "identities", "broadcast(y, src=0)", "broadcast(y.add_(1), src=0)"
+        "minimal-collectives", "identities", "broadcast(received,", "broadcast(received.add_(1),"
     ),
-    Mutation("minimal-mean", "a sum needs the batch", '"sum") / 32', '"sum") / 4'),
+    Mutation("minimal-mean", "a sum needs the batch", "total / 32", "total / 4"),
     Mutation("minimal-mean", "a mean needs the world", '"mean") / 4', '"mean") / 2'),
-    Mutation("minimal-ring", "the sum of two halves", 'ring_bytes("all_gather", p, size)', "0"),
-    Mutation("minimal-sampler", "an epoch reshuffles", "part.set_epoch(1)", "pass"),
+    Mutation("minimal-ring", "the sum of two halves", "all_gather += chunk", "all_gather += 0"),
+    Mutation("minimal-sampler", "an epoch reshuffles", "sampler.set_epoch(1)", "pass"),
     Mutation(
         "minimal-ddp", "silence under no_sync", "with ddp.no_sync():", "with torch.enable_grad():"
     ),
     # 26.14
     Mutation("lab", "every check holds", "python $lab", "python $lab --lr 1e9"),
+    Mutation("lab", "the limit of a way", "SAME = 1e-12", "SAME = 1e-6"),
+    Mutation("lab", "the limit of the control", "DIFFERENT = 1e-3", "DIFFERENT = 1e-6"),
+    Mutation("lab", "the timeout", "GROUP_TIMEOUT = 60", "GROUP_TIMEOUT = 1800"),
+    # 26.15
+    Mutation("exercise-factor", "the share of the samples", "len(mine) / 10", "len(mine) / 12"),
 )

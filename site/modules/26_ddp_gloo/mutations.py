@@ -13,21 +13,37 @@ MUTATIONS = (
     Mutation("first-run", "all ranks take part", "dist.all_reduce(mean)", "pass"),
     Mutation("who-am-i", "four processes", "os.getpid())", "os.getppid())"),
     Mutation("who-am-i", "a rank's own shard", "[rank::world]", "[:3]"),
-    Mutation("torchrun-env", "18 variables", "== 18", "== 5"),
+    Mutation("torchrun-env", "18 variables with two processes", '"2": 18', '"2": 17'),
+    Mutation("torchrun-env", "17 with one", '"1": 17', '"1": 18'),
+    Mutation("torchrun-env", "one thread each", '["OMP_NUM_THREADS"] == "1"', '["RANK"] == "1"'),
     Mutation(
         "torchrun-env",
         "asynchronous error handling is exported",
         'os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"]',
         'os.environ["NCCL_ASYNC_ERROR_HANDLING"]',
     ),
+    Mutation(
+        "torchrun-env", "the launcher has the store", 'AGENT_STORE"] == "True"', 'ID"] == "True"'
+    ),
     # 26.2
     Mutation("init-refusals", "nccl needs a GPU", 'refusal("nccl")', 'refusal("gloo")'),
     Mutation("init-refusals", "device_id is refused", ', device_id=torch.device("cpu")', ""),
     Mutation("store", "get waits for the key of the other", "{1 - rank}", "{rank}"),
     Mutation("store", "libuv is the default", "wait_for_workers=False", "use_libuv=False"),
+    Mutation("store-host", "rank 0 serves", "= use_agent_store", '= "True"'),
+    Mutation("store-host", "or the launcher", "= use_agent_store", '= "False"'),
     Mutation("subgroups", "pairs are consecutive", "group_size=2", "group_size=4"),
     Mutation("subgroups", "new_group sorts", "[-1, 0, -1, 1]", "[-1, 1, -1, 0]"),
-    Mutation("members-only", "the next new_group hangs", "if rank < 2:", "if True:"),
+    Mutation(
+        "members-only", "the next new_group hangs", "if rank < 2:\n    pair", "if True:\n    pair"
+    ),
+    Mutation(
+        "local-sync",
+        "the members need the option",
+        "pair = dist.new_group([0, 1], use_local_synchronization=True)",
+        "pair = dist.new_group([0, 1])",
+    ),
+    Mutation("local-sync", "None outside", "again is None", "again is not None"),
     Mutation(
         "group-timeout",
         "a new group has its own",
@@ -36,16 +52,71 @@ MUTATIONS = (
     ),
     Mutation("group-timeout", "10 minutes for NCCL", "minutes=10", "minutes=30"),
     Mutation(
+        "group-timeout", "30 minutes otherwise", "timedelta(minutes=30)", "timedelta(minutes=10)"
+    ),
+    Mutation("late-node", "the launcher waits for node 1", "--nnodes=2", "--nnodes=1"),
+    Mutation(
+        "leaving", "a barrier in finally hides it", "finally:\n", "finally:\n    dist.barrier()\n"
+    ),
+    Mutation("leaving", "rank 1 raises", "raise ValueError", "print"),
+    Mutation("barrier-hides", "without it the error is seen", "    dist.barrier()", "    pass"),
+    Mutation(
+        "kept-alive",
+        "an import before the group",
+        "import weakref\n",
+        "import weakref\nimport torch.distributed.nn.functional\n",
+    ),
+    Mutation(
+        "kept-alive",
+        "an optimizer before the group",
+        "def group_out",
+        "torch.optim.SGD([torch.ones(1)], lr=1)\n\ndef group_out",
+    ),
+    Mutation(
         "destroy-twice",
         "a second destroy raises",
         "flush=True)\ndist.destroy_process_group()",
         "flush=True)",
     ),
     # 26.3
-    Mutation("elastic-restart", "a restart resumes", "if saved.exists() else 0", "if 0 else 0"),
     Mutation("elastic-restart", "restarts are asked for", "--max_restarts=1", "--max_restarts=0"),
+    Mutation(
+        "elastic-restart",
+        "the weights are loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v net.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "the momentum is loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v optimizer.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "nobody begins at 0 over a checkpoint",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v 'first = saved' content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation("elastic-restart", "rank 0 has the store", '== "False"', '== "True"'),
+    Mutation(
+        "rate-anew", "loading brings the old rate", "optimizer.load_state_dict(saved)", "pass"
+    ),
+    Mutation("rate-anew", "the world decides", "* dist.get_world_size()", "* 4"),
     Mutation("exit-status", "the status is 1", "[ $status = 1 ]", "[ $status = 7 ]"),
     Mutation("exit-status", "@record names the error", "@record\n", "\n"),
+    Mutation(
+        "spawn-local",
+        "a function of the module is found",
+        "    mp.spawn(train",
+        "    mp.spawn(print",
+    ),
+    Mutation(
+        "spawn-guard",
+        "a guard cures it",
+        "mp.spawn(train",
+        'if __name__ == "__main__":\n    mp.spawn(train',
+    ),
     # 26.4
     Mutation("all-reduce", "in place, nothing returned", "all_reduce(x)", "all_reduce(x.clone())"),
     Mutation("all-reduce", "nothing is returned", "dist.all_reduce(x) ", "[dist.all_reduce(x)] "),

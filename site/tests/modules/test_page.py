@@ -65,7 +65,7 @@ def own_sources(module: Module) -> list[evidence.Source]:
 def prose(text: str) -> list[tuple[int, str]]:
     """Return (line number, line) of what is neither front matter, nor fence, nor display math."""
     text = scan.text(text, "page.md").prose
-    text = re.sub(r"^ *\$\$.*?^ *\$\$", lambda match: "\n" * match[0].count("\n"), text,
+    text = re.sub(r"^ *\$\$.*?\$\$ *$", lambda match: "\n" * match[0].count("\n"), text,
                   flags=re.MULTILINE | re.DOTALL)  # fmt: skip
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
@@ -233,7 +233,7 @@ def test_one_sentence_a_line(module):
     crowded = [
         f"{n}: {line}"
         for n, line in prose(text_of(module))
-        if not line.lstrip().startswith(("|", "-", "#", "<"))
+        if not TITLE.match(line) and not line.lstrip().startswith(("|", "-", "<"))
         and re.search(r"[a-z`)]\. [A-Z][a-z]+ [a-z]", re.sub(r"`[^`]*`|\bal\. ", "", line))
     ]
 

@@ -14,7 +14,7 @@ from press.project import pinned_torch
 MARK = re.compile(evidence.MARK)
 CLAIM_MARK = re.compile(r"\[\[(?:(?:ran|src):[\w.-]+|judged|not-run)\]\]")
 NUMBER = re.compile(r"\d")
-NO_CLAIM = (  # digits that assert nothing: code, math, addresses, sections, versions
+NO_CLAIM = (  # digits that assert nothing: code, math, addresses, sections, versions, names
     r"`[^`\n]+`",
     r"\$[^$\n]+\$",
     r"\]\([^)\n]*\)",
@@ -25,6 +25,8 @@ NO_CLAIM = (  # digits that assert nothing: code, math, addresses, sections, ver
     r"\{#[\w-]+\}",
     r"<[^>\n]*>",
     r"\b[Ee]t al\. \d{4}",
+    r"\b[Rr]anks? \d+\b",
+    r"\b(?:bf|fp|u?int|float)\d+\b",
 )
 ASKS = re.compile(r"\*\*(Question|Predict|Check yourself|Break it|Your turn)")
 ANSWER = re.compile(r"( *)\?\?\?\+? (?:question|success)\b")
@@ -153,6 +155,8 @@ TABLE = "\nA table{}:\n\n| a | b{} |\n|---|---|\n| x | y{} |\n| z | w |\n"
         ("\n**Question.** All 8 ranks wait.\nHow long?\n", 0),
         ("\nAll 8 wait.\nHow long?\n", 0),
         ("\nDo all 8 wait?\nFor 30 s.\n", 1),
+        ("\nRank 0 sends float32 to rank 1.\n", 0),
+        ("\nRank 0 sends 4 bytes to rank 1.\n", 1),
         (TABLE.format("", "", ""), 2),
         (TABLE.format("", "", " [[judged]]"), 1),
         (TABLE.format("", " [[judged]]", ""), 0),
@@ -233,7 +237,8 @@ def test_one_sentence_a_line(module):
     crowded = [
         f"{n}: {line}"
         for n, line in prose(text_of(module))
-        if not TITLE.match(line) and not line.lstrip().startswith(("|", "-", "<"))
+        if not TITLE.match(line)
+        and not line.lstrip().startswith(("|", "-", "<"))
         and re.search(r"[a-z`)]\. [A-Z][a-z]+ [a-z]", re.sub(r"`[^`]*`|\bal\. ", "", line))
     ]
 

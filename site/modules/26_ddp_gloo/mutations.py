@@ -47,57 +47,77 @@ MUTATIONS = (
     Mutation("exit-status", "the status is 1", "[ $status = 1 ]", "[ $status = 7 ]"),
     Mutation("exit-status", "@record names the error", "@record\n", "\n"),
     # 26.4
-    Mutation("all-reduce", "AVG averages on gloo", "mean, op=ReduceOp.AVG", "mean"),
+    Mutation("all-reduce", "in place, nothing returned", "all_reduce(x)", "all_reduce(x.clone())"),
+    Mutation("all-reduce", "nothing is returned", "dist.all_reduce(x) ", "[dist.all_reduce(x)] "),
     Mutation(
-        "all-reduce", "the default is SUM", "all_reduce(total)", "all_reduce(total, ReduceOp.MAX)"
+        "all-reduce",
+        "the default is SUM",
+        "dist.all_reduce(x) ",
+        "dist.all_reduce(x, dist.ReduceOp.MAX) ",
     ),
     Mutation("reduce-scatter", "rank j keeps chunk j", "60 + 4 * rank", "60"),
     Mutation("all-gather", "in rank order", "[0, 0, 1, 10,", "[1, 10, 0, 0,"),
-    Mutation("broadcast", "the source overwrites", "src=2", "src=1"),
-    Mutation(
-        "all-to-all", "chunk j goes to rank j", "give = list(range(world))", "give = [1] * world"
-    ),
+    Mutation("broadcast", "the source overwrites", "src=0", "src=1"),
+    Mutation("all-to-all", "chunk j goes to rank j", "single(y, x)", "single(y, x.flip(0))"),
     Mutation("rooted", "only the root has the sum", "dist.reduce(x, dst=0)", "dist.all_reduce(x)"),
+    Mutation("rooted", "rank 3 keeps its own", "range(rank, 4)", "range(min(rank, 2), 4)"),
     Mutation(
         "rooted",
         "scatter gives each its own",
         "torch.arange(4.0).split(1)",
         "torch.zeros(4).split(1)",
     ),
-    Mutation("ring", "p - 1 rounds of adding", "if step < p - 1 else 0", "if step < p else 0"),
+    Mutation("rooted", "gather keeps rank order", "[0, 1, 2, 3]", "[3, 2, 1, 0]"),
+    Mutation("ring", "p - 1 rounds of adding", "if step < p - 1:", "if step < p:"),
     Mutation("ring", "2(p-1) rounds", "range(2 * (p - 1))", "range(2 * p - 1)"),
-    Mutation(
-        "ring", "a round sends one chunk", "sent + chunks[give].nbytes", "sent + inbox.nbytes * 4"
-    ),
+    Mutation("ring", "a round sends one chunk", "chunks[give].nbytes", "x.nbytes"),
+    Mutation("ring", "in place", "x.chunk(p) ", "x.clone().chunk(p) "),
     Mutation("send-ring", "blocking sends wait for ever", "dist.send(", "work = dist.isend("),
-    Mutation(
-        "ring-model", "the bound is 2S", "(p - 1) * Fraction(size, p)", "p * Fraction(size, p)"
-    ),
+    Mutation("ring-model", "the bound is 2S", "2 * (p - 1), size / p", "2 * p, size / p"),
+    Mutation("ring-model", "each round costs a latency", "(latency + chunk", "(0 + chunk"),
+    Mutation("ring-model", "the bandwidth term", "+ chunk / bandwidth", "+ size / bandwidth"),
+    Mutation("ring-model", "a tree's rounds", "ceil(log2(800))", "log2(800)"),
     Mutation(
         "wire",
         "reduce_scatter costs a full all-reduce",
-        "(1.5, dist.reduce_scatter_tensor",
-        "(0.75, dist.reduce_scatter_tensor",
+        "check(1.50, dist.reduce_scatter_tensor",
+        "check(0.75, dist.reduce_scatter_tensor",
     ),
-    Mutation("wire", "all_reduce sends 1.5 S", "(1.5, dist.all_reduce", "(2, dist.all_reduce"),
+    Mutation("wire", "all_reduce sends 1.5 S", "1.50, dist.all_reduce,", "2, dist.all_reduce,"),
+    Mutation("wire", "all_to_all is direct", "0.75, dist.all_to_all", "1.50, dist.all_to_all"),
+    Mutation("wire", "all_gather as the ring", "0.75, dist.all_gather", "1.50, dist.all_gather"),
+    Mutation("wire", "broadcast, on average", "0.75, dist.broadcast", "1.00, dist.broadcast"),
     Mutation(
         "identity",
         "the halves make the whole",
         "all_gather_into_tensor(again, part)",
         "all_gather_into_tensor(again, x[:2])",
     ),
+    Mutation("all-to-all-ring", "(p-1)/2 S, not (p-1)/p S", "x.nbytes // 2", "x.nbytes // p"),
+    Mutation("all-to-all-ring", "the rest goes on", "inbox[1:].clone()", "inbox[:-1].clone()"),
     Mutation(
-        "ops-ignored",
-        "every op is a sum",
-        "assert part == 3",
-        "assert part == 3 or name != 'AVG'\n    assert name != 'MAX' or part == 2",
+        "all-to-all-splits",
+        "chunks may differ",
+        "give = list(range(world))",
+        "give = [1] * world",
     ),
-    Mutation("ops-ignored", "all_reduce averages", "mean, op=ReduceOp.AVG", "mean"),
+    Mutation("ops-ignored", "every op is a sum", "part == 3", "part == right"),
+    Mutation("ops-ignored", "all_reduce averages", '("AVG", 1.5)', '("AVG", 3)'),
+    Mutation("ops-ignored", "all_reduce knows MAX", '("MAX", 2)', '("MAX", 3)'),
+    Mutation("async-wait", "read too early", "async_op=True", "async_op=False"),
+    Mutation("async-wait", "wait finishes it", "x.item() == 1\n", "x.item() == 3\n"),
     Mutation("async", "not a torch.futures.Future", "assert not isinstance", "assert isinstance"),
     Mutation("async", "then chains", "done.value()[0] / 2", "done.value()[0]"),
-    Mutation("objects", "an object is two collectives", "() == 2", "() == 1"),
-    Mutation("monitored", "the missing rank is named", "missing = 2", "missing = 1"),
-    Mutation("monitored", "rank 0 missing is not named", "missing = 2", "missing = 0"),
+    Mutation("objects", "an object is two collectives", "config, 0) == 2", "config, 0) == 1"),
+    Mutation("objects", "gathering, too", '{"rank": rank}) == 2', '{"rank": rank}) == 1'),
+    Mutation(
+        "monitored",
+        "the missing rank is named",
+        "missing = dist.get_rank(), 2",
+        "missing = dist.get_rank(), 1",
+    ),
+    Mutation("monitored", "a barrier names nobody", '"rank" not in', '"rank" in'),
+    Mutation("monitored", "the others point to rank 0", '"rank 0 logs" if', '"rank 2" if'),
     # 26.5
     Mutation("mean-gradient", "the mean is the full gradient", "mine / p", "mine / 2"),
     Mutation(
@@ -239,16 +259,29 @@ MUTATIONS = (
     Mutation(
         "rank0-only",
         "off by one",
-        "if rank == 0:\n    dist.all_reduce(loss)",
-        "if True:\n    dist.all_reduce(loss)",
+        "if rank == 0:\n        dist.all_reduce(loss)",
+        "if True:\n        dist.all_reduce(loss)",
+    ),
+    Mutation(
+        "rank0-only",
+        "the counts tell",
+        "    dist.all_reduce(gradient)  ",
+        "    dist.all_reduce(gradient)\n    dist.all_reduce(loss)  ",
     ),
     Mutation("stacks", "a slow rank holds the others", "time.sleep(600)", "time.sleep(0)"),
+    Mutation("all-wait", "one left the call out", "if rank != 1:", "if True:"),
+    Mutation("all-wait", "all wait, the guilty too", '"barrier" if', '"its own code" if'),
     Mutation("slow-save", "longer than the timeout", "time.sleep(1.5)", "time.sleep(0)"),
     Mutation("detail", "dtypes are compared", "x.int() if rank else x", "x"),
     Mutation("detail", "shapes are compared", "torch.ones(3 + rank)", "torch.ones(3)"),
+    Mutation("detail", "kinds are compared", "dist.broadcast, x, 0", "dist.all_reduce, x"),
     Mutation("detail-blind", "the order", "else (b, a)", "else (a, b)"),
+    Mutation("detail-blind", "no word of the order", "== 11", "== 2"),
+    Mutation("detail-src", "another source times out", "src=dist.get_rank()", "src=0"),
+    Mutation("detail-src", "nobody is named", '"rank" not in', '"rank" in'),
+    Mutation("detail-waits", "the call is held back", '"DETAIL"', '"INFO"'),
     Mutation("detail-ddp", "a crash in the constructor", '"DETAIL"', '"INFO"'),
-    Mutation("flight-recorder", "same id, other operation", "if rank == 0: dist", "if True: dist"),
+    Mutation("flight-recorder", "same id, other operation", "if rank == 0:", "if True:"),
     Mutation(
         "flight-recorder", "gloo is recorded", '"TORCH_FR_BUFFER_SIZE"', '"TORCH_BUFFER_SIZE"'
     ),
@@ -266,23 +299,46 @@ MUTATIONS = (
         "    dist.all_reduce(inbox)\n",
     ),
     # 26.12
-    Mutation("scaling", "it outlasts backward at 1024", "even, 1024)", "even, 2048)"),
+    Mutation("scaling", "the law is what the model says", "7 / 8 *", "8 / 8 *"),
+    Mutation("scaling", "at 1750 tokens they are equal", "2048, 1750,", "2048, 1751,"),
+    Mutation("scaling", "it outlasts backward at 1024", "1750, 1024)", "1750, 2048)"),
     Mutation("scaling", "1.86 GiB", "2**30", "1e9"),
     Mutation(
-        "scaling", "7 % of the compute", "t.communication, t.compute", "t.communication, t.backward"
+        "scaling",
+        "7 % of the compute",
+        "t.communication / t.compute",
+        "t.communication / t.backward",
     ),
-    Mutation("memory", "16 bytes", "memory(Case())", 'memory(Case(optimizer="sgd"))'),
+    Mutation("scaling", "float32 gradients double it", '"float32"', '"mixed"'),
+    Mutation(
+        "autocast-gradients",
+        "gradients have the parameters' dtype",
+        "Linear(250, 4, bias=False).to(parameters)",
+        "Linear(250, 4, bias=False)",
+    ),
+    Mutation(
+        "autocast-gradients", "autocast is on", '"cpu", torch', '"cpu", enabled=False, dtype=torch'
+    ),
+    Mutation("strong-weak", "a fixed batch stops", "16384 / ranks", "16384"),
+    Mutation("strong-weak", "a fixed share goes on", "(ranks, 8192)", "(ranks, 8192 / ranks)"),
+    Mutation("memory", "16 bytes", "Case(precision=precision)", 'Case(optimizer="sgd")'),
+    Mutation("memory", "a shard is an eighth", "per_rank(items)[3]", "per_rank(items)[2]"),
     # 26.13
     Mutation(
-        "minimal-collectives", "identities", "broadcast(y, src=0)", "broadcast(y.add_(1), src=0)"
+        "minimal-collectives", "identities", "broadcast(received,", "broadcast(received.add_(1),"
     ),
-    Mutation("minimal-mean", "a sum needs the batch", '"sum") / 32', '"sum") / 4'),
+    Mutation("minimal-mean", "a sum needs the batch", "total / 32", "total / 4"),
     Mutation("minimal-mean", "a mean needs the world", '"mean") / 4', '"mean") / 2'),
-    Mutation("minimal-ring", "the sum of two halves", 'ring_bytes("all_gather", p, size)', "0"),
-    Mutation("minimal-sampler", "an epoch reshuffles", "part.set_epoch(1)", "pass"),
+    Mutation("minimal-ring", "the sum of two halves", "all_gather += chunk", "all_gather += 0"),
+    Mutation("minimal-sampler", "an epoch reshuffles", "sampler.set_epoch(1)", "pass"),
     Mutation(
         "minimal-ddp", "silence under no_sync", "with ddp.no_sync():", "with torch.enable_grad():"
     ),
     # 26.14
     Mutation("lab", "every check holds", "python $lab", "python $lab --lr 1e9"),
+    Mutation("lab", "the limit of a way", "SAME = 1e-12", "SAME = 1e-6"),
+    Mutation("lab", "the limit of the control", "DIFFERENT = 1e-3", "DIFFERENT = 1e-6"),
+    Mutation("lab", "the timeout", "GROUP_TIMEOUT = 60", "GROUP_TIMEOUT = 1800"),
+    # 26.15
+    Mutation("exercise-factor", "the share of the samples", "len(mine) / 10", "len(mine) / 12"),
 )

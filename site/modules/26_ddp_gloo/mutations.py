@@ -323,7 +323,10 @@ MUTATIONS = (
     ),
     Mutation("sampler-surprises", "the permutation is repeated", "permutation[:2]", "[0, 1]"),
     Mutation(
-        "sampler-surprises", "every rank strides", "for shard in order()]", "for shard in [0]]"
+        "sampler-surprises",
+        "every rank strides",
+        "range(4) for shard in order()",
+        "range(4) for shard in order()[::-1]",
     ),
     Mutation("exact-eval", "the sampler pads", "[6, 8] if", "[6, 7] if"),
     Mutation(

@@ -237,7 +237,7 @@ MUTATIONS = (
     ),
     # 26.12
     Mutation("scaling", "the law is what the model says", "7 / 8 *", "8 / 8 *"),
-    Mutation("scaling", "at 1750 tokens they are equal", "2048, 1750,", "2048, 1751,"),
+    Mutation("scaling", "at 1750 tokens they are equal", "2048, 1750,", "2048, 1800,"),
     Mutation("scaling", "it outlasts backward at 1024", "1750, 1024)", "1750, 2048)"),
     Mutation("scaling", "1.86 GiB", "2**30", "1e9"),
     Mutation(

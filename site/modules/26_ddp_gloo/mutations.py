@@ -307,15 +307,6 @@ MUTATIONS = (
         "t.communication / t.backward",
     ),
     Mutation("scaling", "float32 gradients double it", '"float32"', '"mixed"'),
-    Mutation(
-        "autocast-gradients",
-        "gradients have the parameters' dtype",
-        "Linear(250, 4, bias=False).to(parameters)",
-        "Linear(250, 4, bias=False)",
-    ),
-    Mutation(
-        "autocast-gradients", "autocast is on", '"cpu", torch', '"cpu", enabled=False, dtype=torch'
-    ),
     Mutation("strong-weak", "a fixed batch stops", "16384 / ranks", "16384"),
     Mutation("strong-weak", "a fixed share goes on", "(ranks, 8192)", "(ranks, 8192 / ranks)"),
     Mutation("memory", "16 bytes", "Case(precision=precision)", 'Case(optimizer="sgd")'),

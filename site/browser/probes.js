@@ -20,7 +20,8 @@ globalThis.probes = {
 
   scrollers() {
     const scrolls = (element) => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
-    return [...document.querySelectorAll("article *")].filter(scrolls).filter(this.overflows);
+    const shown = (element) => element.checkVisibility(); // not in a closed box
+    return [...document.querySelectorAll("article *")].filter(shown).filter(scrolls).filter(this.overflows);
   },
 
   /* Blocks that scroll and that the Tab key does not reach. */

@@ -33,7 +33,9 @@ IMAGE = re.compile(r"<img\b[^>]*>")
 ALT = re.compile(r"""\balt\s*=\s*["']\s*[^"'\s]""")
 BEFORE_MARK = re.compile(r'(?<=\S)\s+(?=<(?:a|span) class="mark )')  # a mark stays with its claim
 SOURCE_CODE = re.compile(r'(<div class="[^"]*\bhighlight\b[^"]*">)<pre>')
-PLAIN_TOKENS = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
+PLAIN_TOKENS = re.compile(r'<span class="(?:kc|n|n[av]|ow?|p|sa|v[cgi]|w)">([^<]*)</span>')
+STRINGS = re.compile(r'(?:<span class="s[12bis]?">[^<]*</span>){2,}')
+TAG = re.compile(r"<[^>]*>")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _faults: list[Problem] = []
 
@@ -57,9 +59,10 @@ def lighter_code(page: str) -> str:
     """Drop what no reader sees but every reader loads; it was half of a page full of programs.
 
     Names, operators and punctuation have the colour of plain code, so they need no element of their
-    own. Programs stay out of the search index (outputs stay in: people search for error messages).
+    own; the parts of a string have one colour, so they share one. Programs stay out of the search index (outputs stay in: people search for error messages).
     """
     page = PLAIN_TOKENS.sub(r"\1", page)
+    page = STRINGS.sub(lambda match: f'<span class="s">{TAG.sub("", match[0])}</span>', page)
     return SOURCE_CODE.sub(r"\1<pre data-search-exclude>", page)
 
 

@@ -59,7 +59,8 @@ def lighter_code(page: str) -> str:
     """Drop what no reader sees but every reader loads; it was half of a page full of programs.
 
     Names, operators and punctuation have the colour of plain code, so they need no element of their
-    own; the parts of a string have one colour, so they share one. Programs stay out of the search index (outputs stay in: people search for error messages).
+    own; the parts of a string have one colour, so they share one. Programs stay out of the search
+    index (outputs stay in: people search for error messages).
     """
     page = PLAIN_TOKENS.sub(r"\1", page)
     page = STRINGS.sub(lambda match: f'<span class="s">{TAG.sub("", match[0])}</span>', page)

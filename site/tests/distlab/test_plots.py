@@ -174,7 +174,7 @@ def test_the_ring_picture_has_one_chunk_on_its_way_for_each_send():
     names = [e.text for e in parse(figure).iter(f"{SVG}text") if re.fullmatch(r"c\d", e.text)]
 
     assert [path.get("d").count("M") for path in heads] == [4 * 3]
-    assert sorted(names) == sorted(f"c{send.chunk}" for send in ring.schedule("all_reduce", 3))
+    assert names == [f"c{send.chunk}" for send in ring.schedule("all_reduce", 3)]
 
 
 def test_the_ring_picture_frames_what_arrived():
@@ -212,6 +212,24 @@ def test_a_bucket_has_the_colours_of_its_layers_in_one_frame():
     assert [path.get("d").count("M") for path in framed] == [1] * len(LAYERS)
 
 
+def test_a_chunk_keeps_its_colour_wherever_it_goes():
+    """all_to_all transposes: chunk j stands in one column before, in row j afterwards."""
+    root = parse(plots.collective(collectives.TILES["all_to_all"]))
+    for path in (path for path in root.iter(f"{SVG}path") if path.get("fill-opacity")):
+        cells = re.findall(r"M([\d.]+) ([\d.]+)h", path.get("d"))
+        before, after = cells[:4], cells[4:]
+
+        assert len({x for x, _ in before}) == len({y for _, y in after}) == 1
+        assert len({y for _, y in before}) == len({x for x, _ in after}) == 4
+
+
+@pytest.mark.parametrize("name", collectives.TILES)
+def test_no_word_stands_on_a_strong_tint(name):
+    strengths = re.findall(r'fill-opacity="([\d.]+)"', plots.collective(collectives.TILES[name]))
+
+    assert {float(strength) for strength in strengths} <= {svg.TINT, looks.PALE}
+
+
 def backward(seconds):
     return timeline.Span(0, "backward", "layer 1", 0, seconds, ("layer 1",))
 
@@ -223,6 +241,7 @@ def test_steps_are_compared_on_one_axis():
     long, short = map(float, re.findall(r"h([\d.]+)v", bars))
 
     assert long == pytest.approx(2 * short, abs=0.2)
+    assert long > 0.8 * plots.WIDTH
     assert {"100 ms", "50 ms"} <= {element.text for element in root.iter(f"{SVG}text")}
 
 

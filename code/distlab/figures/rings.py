@@ -32,7 +32,7 @@ def ring_all_reduce(world_size: int = 4) -> str:
     )
     return markup.figure(
         "ring-all-reduce",
-        legend="Ring all-reduce",
+        legend="Ring all-reduce: step with the buttons or the arrow keys",
         controls=markup.select("ranks", "Ranks", {p: p for p in WORLD_SIZES}, world_size)
         + markup.slider("step", "Step", 0, 2 * (world_size - 1), 0)
         + markup.button("back", "Back")
@@ -44,7 +44,7 @@ def ring_all_reduce(world_size: int = 4) -> str:
         caption="Ring all-reduce. Each rank has a row of chunks, c0 first. A chunk keeps its "
         "colour and fills as ranks are summed in it; the number in the table says how many. A "
         "thick frame: it has just arrived. An arrow: it goes to the next rank now. "
-        "Reduce-scatter adds what arrives, all-gather copies it. The arrow keys step, too.",
+        "Reduce-scatter adds what arrives, all-gather copies it.",
     )
 
 

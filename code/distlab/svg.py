@@ -6,8 +6,10 @@ which keeps a figure of a hundred cells to a few kilobytes.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from html import escape
+from itertools import groupby
 from typing import NamedTuple
 
 INK = "var(--fig-ink, currentColor)"
@@ -38,7 +40,7 @@ class Drawing:
         self._tints: dict[tuple[int, float, bool], list[str]] = defaultdict(list)
         self._strokes: dict[tuple[float, bool], list[str]] = defaultdict(list)
         self._heads: list[str] = []
-        self._words: dict[tuple[str, float], list[str]] = defaultdict(list)
+        self._words: dict[tuple[str, float], list[tuple[float, float, str]]] = defaultdict(list)
 
     def tint(
         self, rect: Rect, colour: int, strength: float = TINT, *, framed: bool = False
@@ -95,8 +97,7 @@ class Drawing:
     ) -> None:
         """Write words with their baseline at y; `anchor` is start, middle or end."""
         if words:
-            placed = f'<text x="{number(x)}" y="{number(y)}">{escape(words, quote=False)}</text>'
-            self._words[anchor, size].append(placed)
+            self._words[anchor, size].append((x, y, words))
 
     def figure(self, title: str, description: str, width: float, height: float) -> str:
         """Return the drawing as an image that is named, described and scales with its column.
@@ -125,8 +126,9 @@ class Drawing:
             parts.append(f'<path {look} d="{"".join(paths)}"/>')
         if self._heads:
             parts.append(f'<path d="{"".join(self._heads)}"/>')
-        for (anchor, size), texts in sorted(self._words.items()):
-            parts.append(f'<g text-anchor="{anchor}" font-size="{size}">{"".join(texts)}</g>')
+        for (anchor, size), words in sorted(self._words.items()):
+            texts = "".join(_texts(words))
+            parts.append(f'<g text-anchor="{anchor}" font-size="{size}">{texts}</g>')
         return parts
 
     def _tinted(self, *, framed: bool) -> str:
@@ -140,6 +142,15 @@ class Drawing:
 def number(value: float) -> str:
     """Write a coordinate to a tenth of a unit."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def _texts(words: Iterable[tuple[float, float, str]]) -> Iterator[str]:
+    """Write words; single characters side by side share an element, each with its own place."""
+    for (y, alone), group in groupby(words, key=lambda placed: (placed[1], len(placed[2]) == 1)):
+        for some in [list(group)] if alone else ([one] for one in group):
+            places = " ".join(number(x) for x, *_ in some)
+            said = escape("".join(text for *_, text in some), quote=False)
+            yield f'<text x="{places}" y="{number(y)}">{said}</text>'
 
 
 def _path(rect: Rect) -> str:

@@ -6,8 +6,10 @@ which keeps a figure of a hundred cells to a few kilobytes.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from html import escape
+from itertools import groupby
 from typing import NamedTuple
 
 INK = "var(--fig-ink, currentColor)"
@@ -35,14 +37,19 @@ class Drawing:
     """Collects shapes; `figure` writes them: tints below, then outlines, then words."""
 
     def __init__(self) -> None:
-        self._tints: dict[tuple[int, float], list[str]] = defaultdict(list)
+        self._tints: dict[tuple[int, float, bool], list[str]] = defaultdict(list)
         self._strokes: dict[tuple[float, bool], list[str]] = defaultdict(list)
         self._heads: list[str] = []
-        self._words: dict[tuple[str, float], list[str]] = defaultdict(list)
+        self._words: dict[tuple[str, float], list[tuple[float, float, str]]] = defaultdict(list)
 
-    def tint(self, rect: Rect, colour: int, strength: float = TINT) -> None:
-        """Fill a rectangle with a tint of colour 0, 1, 2, ...; eight differ."""
-        self._tints[colour % len(FALLBACKS), strength].append(_path(rect))
+    def tint(
+        self, rect: Rect, colour: int, strength: float = TINT, *, framed: bool = False
+    ) -> None:
+        """Fill a rectangle with a tint of colour 0, 1, 2, ...; eight differ.
+
+        A frame that comes with the tint takes no path of its own; it lies on the edge.
+        """
+        self._tints[colour % len(FALLBACKS), strength, framed].append(_path(rect))
 
     def frame(self, rect: Rect, thick: float = THIN) -> None:
         """Draw a rectangle's outline inside it."""
@@ -90,8 +97,7 @@ class Drawing:
     ) -> None:
         """Write words with their baseline at y; `anchor` is start, middle or end."""
         if words:
-            placed = f'<text x="{number(x)}" y="{number(y)}">{escape(words, quote=False)}</text>'
-            self._words[anchor, size].append(placed)
+            self._words[anchor, size].append((x, y, words))
 
     def figure(self, title: str, description: str, width: float, height: float) -> str:
         """Return the drawing as an image that is named, described and scales with its column.
@@ -111,24 +117,40 @@ class Drawing:
         )
 
     def _parts(self) -> list[str]:
-        parts = [
-            f'<path fill="{_colour(colour)}" fill-opacity="{strength}" d="{"".join(paths)}"/>'
-            for (colour, strength), paths in sorted(self._tints.items())
-        ]
+        parts = [self._tinted(framed=False)]
+        if framed := self._tinted(framed=True):
+            parts.append(f'<g stroke="{INK}" stroke-width="{THIN}">{framed}</g>')
         for (thick, dashed), paths in sorted(self._strokes.items()):
             dash = ' stroke-dasharray="3 2"' if dashed else ""
             look = f'fill="none" stroke="{INK}" stroke-width="{thick}"{dash}'
             parts.append(f'<path {look} d="{"".join(paths)}"/>')
         if self._heads:
             parts.append(f'<path d="{"".join(self._heads)}"/>')
-        for (anchor, size), texts in sorted(self._words.items()):
-            parts.append(f'<g text-anchor="{anchor}" font-size="{size}">{"".join(texts)}</g>')
+        for (anchor, size), words in sorted(self._words.items()):
+            texts = "".join(_texts(words))
+            parts.append(f'<g text-anchor="{anchor}" font-size="{size}">{texts}</g>')
         return parts
+
+    def _tinted(self, *, framed: bool) -> str:
+        return "".join(
+            f'<path fill="{_colour(colour)}" fill-opacity="{strength}" d="{"".join(paths)}"/>'
+            for (colour, strength, has_frame), paths in sorted(self._tints.items())
+            if has_frame == framed
+        )
 
 
 def number(value: float) -> str:
     """Write a coordinate to a tenth of a unit."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def _texts(words: Iterable[tuple[float, float, str]]) -> Iterator[str]:
+    """Write words; single characters side by side share an element, each with its own place."""
+    for (y, alone), group in groupby(words, key=lambda placed: (placed[1], len(placed[2]) == 1)):
+        for some in [list(group)] if alone else ([one] for one in group):
+            places = " ".join(number(x) for x, *_ in some)
+            said = escape("".join(text for *_, text in some), quote=False)
+            yield f'<text x="{places}" y="{number(y)}">{said}</text>'
 
 
 def _path(rect: Rect) -> str:

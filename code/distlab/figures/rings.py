@@ -1,7 +1,6 @@
 """Ring all-reduce, one step at a time."""
 
 from collections.abc import Sequence
-from html import escape
 
 from distlab import plots, ring
 from distlab.figures import markup
@@ -19,10 +18,7 @@ def home_ring() -> str:
         f"A ring all-reduce on four ranks, step {HOME_MOMENT + 1} of {len(steps)}. Each rank sends "
         "one chunk to the next, which adds it to its own. A cell fills as ranks are summed in it."
     )
-    return (
-        f'<figure class="figure">{plots.ring_moment(states, steps, HOME_MOMENT)}'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+    return markup.picture(plots.ring_moment(states, steps, HOME_MOMENT), caption)
 
 
 def ring_all_reduce(world_size: int = 4) -> str:
@@ -36,7 +32,7 @@ def ring_all_reduce(world_size: int = 4) -> str:
     )
     return markup.figure(
         "ring-all-reduce",
-        legend="Ring all-reduce",
+        legend="Ring all-reduce: step with the buttons or the arrow keys",
         controls=markup.select("ranks", "Ranks", {p: p for p in WORLD_SIZES}, world_size)
         + markup.slider("step", "Step", 0, 2 * (world_size - 1), 0)
         + markup.button("back", "Back")
@@ -48,7 +44,7 @@ def ring_all_reduce(world_size: int = 4) -> str:
         caption="Ring all-reduce. Each rank has a row of chunks, c0 first. A chunk keeps its "
         "colour and fills as ranks are summed in it; the number in the table says how many. A "
         "thick frame: it has just arrived. An arrow: it goes to the next rank now. "
-        "Reduce-scatter adds what arrives, all-gather copies it. The arrow keys step, too.",
+        "Reduce-scatter adds what arrives, all-gather copies it.",
     )
 
 

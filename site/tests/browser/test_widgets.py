@@ -131,12 +131,13 @@ def test_every_control_has_a_label_and_is_reached_by_the_tab_key(fresh):
     assert reached - {-1} == set(range(fresh.locator(controls).count()))
 
 
-def test_printing_opens_the_folded_figures(fresh):
+def test_printing_opens_the_folded_figures_and_leaves_out_the_controls(fresh):
     figure = fresh.locator("ring-all-reduce details svg")
     assert not figure.is_visible()
     fresh.emulate_media(media="print")
 
     assert figure.is_visible()
+    assert fresh.locator("fieldset:visible").count() == 0
 
 
 def test_modules_are_small_and_bring_nothing_of_others():

@@ -69,15 +69,15 @@ MUTATIONS = (
     Mutation(
         "kept-alive",
         "an optimizer before the group",
-        "def group_out",
-        "torch.optim.SGD([torch.ones(1)], lr=1)\n\ndef group_out",
+        "assert outlives_its_end(optimizer)",
+        "optimizer()\nassert outlives_its_end(optimizer)",
     ),
+    Mutation("kept-alive", "a model in a variable", "    return DDP(", "    DDP("),
+    Mutation("kept-alive", "a model that is gone", "    model()  ", "    return model()  "),
     Mutation(
-        "destroy-twice",
-        "a second destroy raises",
-        "flush=True)\ndist.destroy_process_group()",
-        "flush=True)",
+        "destroy-twice", "a second destroy raises", "    dist.destroy_process_group()", "    pass"
     ),
+    Mutation("destroy-twice", "without a text", 'str(error) == ""', 'str(error) != ""'),
     # 26.3
     Mutation("elastic-restart", "restarts are asked for", "--max_restarts=1", "--max_restarts=0"),
     Mutation(

@@ -78,9 +78,11 @@ MUTATIONS = (
     Mutation(
         "kept-alive",
         "an optimizer before the group",
-        "def group_out",
-        "torch.optim.SGD([torch.ones(1)], lr=1)\n\ndef group_out",
+        "assert outlives_its_end(optimizer)",
+        "optimizer()\nassert outlives_its_end(optimizer)",
     ),
+    Mutation("kept-alive", "a model in a variable", "    return DDP(", "    DDP("),
+    Mutation("kept-alive", "a model that is gone", "    model()  ", "    return model()  "),
     Mutation(
         "destroy-twice",
         "a second destroy raises",

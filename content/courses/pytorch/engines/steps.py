@@ -1,8 +1,7 @@
 """Train with DDP, resume from a checkpoint; on request the last rank dies or stands still, once.
 
-    RANK=... steps.py [--steps 8] [--die-at STEP] [--stand-at STEP]
-
-The checkpoint lies in the working folder, which all ranks share.
+Started as RANK=... steps.py [--steps 8] [--die-at STEP] [--stand-at STEP], in a folder that all
+ranks share: there lies the checkpoint.
 """
 
 import argparse
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # the optimizer does it later: the group outlives its end
 from torch.nn.parallel import DistributedDataParallel
 
 CHECKPOINT = Path("checkpoint.pt")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # the optimizer does it later: the group outlives its end
 from torch.nn.parallel import DistributedDataParallel
 
 CHECKPOINT = Path("checkpoint.pt")

@@ -193,7 +193,7 @@ MUTATIONS = (
         "two-backwards",
         "one backward for both averages",
         "(ddp(x).sum() + ddp(x).sum())",
-        "(ddp.module(x).sum() + ddp(x).sum())",
+        "(ddp.module(x).sum() + ddp.module(x).sum())",
     ),
     Mutation("module-prefix", "strict=False hides it", "saved, strict=False", "saved"),
     Mutation("module-prefix", "the prefix", "saved = ddp.state", "saved = ddp.module.state"),

@@ -13,21 +13,37 @@ MUTATIONS = (
     Mutation("first-run", "all ranks take part", "dist.all_reduce(mean)", "pass"),
     Mutation("who-am-i", "four processes", "os.getpid())", "os.getppid())"),
     Mutation("who-am-i", "a rank's own shard", "[rank::world]", "[:3]"),
-    Mutation("torchrun-env", "18 variables", "== 18", "== 5"),
+    Mutation("torchrun-env", "18 variables with two processes", '"2": 18', '"2": 17'),
+    Mutation("torchrun-env", "17 with one", '"1": 17', '"1": 18'),
+    Mutation("torchrun-env", "one thread each", '["OMP_NUM_THREADS"] == "1"', '["RANK"] == "1"'),
     Mutation(
         "torchrun-env",
         "asynchronous error handling is exported",
         'os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"]',
         'os.environ["NCCL_ASYNC_ERROR_HANDLING"]',
     ),
+    Mutation(
+        "torchrun-env", "the launcher has the store", 'AGENT_STORE"] == "True"', 'ID"] == "True"'
+    ),
     # 26.2
     Mutation("init-refusals", "nccl needs a GPU", 'refusal("nccl")', 'refusal("gloo")'),
     Mutation("init-refusals", "device_id is refused", ', device_id=torch.device("cpu")', ""),
     Mutation("store", "get waits for the key of the other", "{1 - rank}", "{rank}"),
     Mutation("store", "libuv is the default", "wait_for_workers=False", "use_libuv=False"),
+    Mutation("store-host", "rank 0 serves", "= use_agent_store", '= "True"'),
+    Mutation("store-host", "or the launcher", "= use_agent_store", '= "False"'),
     Mutation("subgroups", "pairs are consecutive", "group_size=2", "group_size=4"),
     Mutation("subgroups", "new_group sorts", "[-1, 0, -1, 1]", "[-1, 1, -1, 0]"),
-    Mutation("members-only", "the next new_group hangs", "if rank < 2:", "if True:"),
+    Mutation(
+        "members-only", "the next new_group hangs", "if rank < 2:\n    pair", "if True:\n    pair"
+    ),
+    Mutation(
+        "local-sync",
+        "the members need the option",
+        "pair = dist.new_group([0, 1], use_local_synchronization=True)",
+        "pair = dist.new_group([0, 1])",
+    ),
+    Mutation("local-sync", "None outside", "again is None", "again is not None"),
     Mutation(
         "group-timeout",
         "a new group has its own",
@@ -36,16 +52,71 @@ MUTATIONS = (
     ),
     Mutation("group-timeout", "10 minutes for NCCL", "minutes=10", "minutes=30"),
     Mutation(
+        "group-timeout", "30 minutes otherwise", "timedelta(minutes=30)", "timedelta(minutes=10)"
+    ),
+    Mutation("late-node", "the launcher waits for node 1", "--nnodes=2", "--nnodes=1"),
+    Mutation(
+        "leaving", "a barrier in finally hides it", "finally:\n", "finally:\n    dist.barrier()\n"
+    ),
+    Mutation("leaving", "rank 1 raises", "raise ValueError", "print"),
+    Mutation("barrier-hides", "without it the error is seen", "    dist.barrier()", "    pass"),
+    Mutation(
+        "kept-alive",
+        "an import before the group",
+        "import weakref\n",
+        "import weakref\nimport torch.distributed.nn.functional\n",
+    ),
+    Mutation(
+        "kept-alive",
+        "an optimizer before the group",
+        "def group_out",
+        "torch.optim.SGD([torch.ones(1)], lr=1)\n\ndef group_out",
+    ),
+    Mutation(
         "destroy-twice",
         "a second destroy raises",
         "flush=True)\ndist.destroy_process_group()",
         "flush=True)",
     ),
     # 26.3
-    Mutation("elastic-restart", "a restart resumes", "if saved.exists() else 0", "if 0 else 0"),
     Mutation("elastic-restart", "restarts are asked for", "--max_restarts=1", "--max_restarts=0"),
+    Mutation(
+        "elastic-restart",
+        "the weights are loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v net.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "the momentum is loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v optimizer.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "nobody begins at 0 over a checkpoint",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v 'first = saved' content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation("elastic-restart", "rank 0 has the store", '== "False"', '== "True"'),
+    Mutation(
+        "rate-anew", "loading brings the old rate", "optimizer.load_state_dict(saved)", "pass"
+    ),
+    Mutation("rate-anew", "the world decides", "* dist.get_world_size()", "* 4"),
     Mutation("exit-status", "the status is 1", "[ $status = 1 ]", "[ $status = 7 ]"),
     Mutation("exit-status", "@record names the error", "@record\n", "\n"),
+    Mutation(
+        "spawn-local",
+        "a function of the module is found",
+        "    mp.spawn(train",
+        "    mp.spawn(print",
+    ),
+    Mutation(
+        "spawn-guard",
+        "a guard cures it",
+        "mp.spawn(train",
+        'if __name__ == "__main__":\n    mp.spawn(train',
+    ),
     # 26.4
     Mutation("all-reduce", "in place, nothing returned", "all_reduce(x)", "all_reduce(x.clone())"),
     Mutation("all-reduce", "nothing is returned", "dist.all_reduce(x) ", "[dist.all_reduce(x)] "),
@@ -210,8 +281,32 @@ MUTATIONS = (
     ),
     Mutation("syncbn", "refuses a CPU", "DDP(model)", "DDP(model[0])"),
     # 26.7
-    Mutation("no-sync", "the forward decides", '"f" in w else 8', '"b" in w else 8'),
-    Mutation("no-sync", "the last one communicates", 'if i < 7 and "f"', 'if i < 8 and "f"'),
+    Mutation("no-sync", "each loss is divided", "mean() / divisor)", "mean() / 1)"),
+    Mutation("no-sync", "undivided it is 4.0 times too large", "4 / divisor)\n", "1.0)\n"),
+    Mutation("no-sync", "only the last communicates", "if i < silent", "if i < 0"),
+    Mutation(
+        "no-sync-forward",
+        "the forward decides",
+        '1 if "forward" in inside',
+        '1 if "backward" in inside',
+    ),
+    Mutation(
+        "no-sync-forward",
+        "the last one brings the average",
+        "    ddp(x).sum().backward()",
+        "    ddp.module(x).sum().backward()",
+    ),
+    Mutation("clip", "clipped early, it points elsewhere", "if early:", "if True:"),
+    Mutation("clip", "the average is clipped", "ddp(second)", "ddp.module(second)"),
+    Mutation(
+        "autocast",
+        "float32 parameters send float32",
+        "4, 2, dtype=dtype",
+        "4, 2, dtype=torch.bfloat16",
+    ),
+    Mutation("autocast", "the output is bf16", '("cpu", ', '("cpu", enabled=False, '),
+    Mutation("scaler", "one rank's infinity is every rank's", "scale(ddp(", "scale(ddp.module("),
+    Mutation("scaler", "an infinity skips the step", "== 0 else", ">= 0 else"),
     Mutation("uneven", "one batch fewer", "range(3 - rank)", "range(3)"),
     Mutation("uneven-exit", "the peer is gone", "if rank == 0:", "if rank < 2:"),
     Mutation("cross-match", "two calls are summed", "dist.all_reduce(gradient)", "pass"),
@@ -222,49 +317,81 @@ MUTATIONS = (
         "divide_by_initial_world_size=True",
     ),
     # 26.8
-    Mutation(
-        "sampler", "forgotten set_epoch replays", '("forgotten", False)', '("forgotten", True)'
-    ),
-    Mutation("sampler", "two repeats", "length=10", "length=9"),
+    Mutation("sampler", "set_epoch shuffles anew", "set_epoch(1)", "set_epoch(0)"),
+    Mutation("sampler", "two repeats", "range(10), 3", "range(9), 3"),
     Mutation(
         "sampler-surprises",
         "seed plus epoch",
         "order(epoch=1) != order()",
         "order(epoch=2) != order()",
     ),
-    Mutation("sampler-surprises", "the permutation is repeated", "flat[:2] != [0, 1]", "[0, 1]"),
+    Mutation("sampler-surprises", "the permutation is repeated", "permutation[:2]", "[0, 1]"),
+    Mutation(
+        "sampler-surprises",
+        "every rank strides",
+        "range(4) for shard in order()",
+        "range(4) for shard in order()[::-1]",
+    ),
     Mutation("exact-eval", "the sampler pads", "[6, 8] if", "[6, 7] if"),
     Mutation(
         "exact-eval",
         "a stride does not",
-        "range(rank, len(correct), p)",
-        "range(rank, 8 - rank, p)",
+        "range(rank, len(samples), world)",
+        "range(rank, 8 - rank, world)",
     ),
+    Mutation("eval-broadcasts", "only the first without gradients", "no_grad()", "enable_grad()"),
+    Mutation("eval-broadcasts", "a bare module broadcasts nothing", "ddp.module)", "ddp)"),
+    Mutation("eval-broadcasts", "buffers are broadcast", "(1))", "(1, track_running_stats=False))"),
+    Mutation(
+        "eval-blocks", "the buffers' broadcast blocks", "(1))", "(1), broadcast_buffers=False)"
+    ),
+    Mutation("eval-blocks", "the bare module does not", "samples(ddp.module)", "samples(ddp)"),
+    Mutation("eval-buffers", "statistics differ by rank", " + 10 * dist.get_rank()", ""),
+    Mutation("eval-buffers", "a broadcast makes them one", "dist.broadcast(buffer, src=0)", "pass"),
+    Mutation("plateau", "its own loss forks", 'if reads == "averaged":', "if True:"),
+    Mutation("plateau", "an averaged one does not", 'if reads == "averaged":', "if False:"),
+    Mutation("early-stop", "an agreed decision is one", "if agree:", "if False:"),
+    Mutation("early-stop", "own decisions differ", "[1.0, 1.5, 0.7, 0.4]", "[2.0, 1.0, 0.5, 0.6]"),
     # 26.9
-    Mutation("comm-hook", "the hook divides", ".div(dist.get_world_size())", ""),
-    Mutation("hook-contract", "the name is `bucket`", "state, gradients", "state, bucket"),
+    Mutation("comm-hook", "the hook divides", ".div(world)", ""),
+    Mutation("hook-contract", "the name is `bucket`", "gradients):", "bucket):"),
+    Mutation("hook-contract", "once only", "fine, second", "fine, "),
+    Mutation("compress-hooks", "half the bytes", 'f"{name}_hook"', '"allreduce_hook"'),
     Mutation(
         "powersgd",
         "compression starts when told",
         "start_powerSGD_iter = 3",
         "start_powerSGD_iter = 9",
     ),
-    Mutation("powersgd", "the defaults", "    1, 1000)", "    1, 10)"),
+    Mutation("powersgd", "the defaults", "== 1000", "== 10"),
     # 26.10 and 26.11
     Mutation("data-parallel", "no device, no replica", "== []", "== [0]"),
     Mutation(
         "rank0-only",
         "off by one",
-        "if rank == 0:\n    dist.all_reduce(loss)",
-        "if True:\n    dist.all_reduce(loss)",
+        "if rank == 0:\n        dist.all_reduce(loss)",
+        "if True:\n        dist.all_reduce(loss)",
+    ),
+    Mutation(
+        "rank0-only",
+        "the counts tell",
+        "    dist.all_reduce(gradient)  ",
+        "    dist.all_reduce(gradient)\n    dist.all_reduce(loss)  ",
     ),
     Mutation("stacks", "a slow rank holds the others", "time.sleep(600)", "time.sleep(0)"),
+    Mutation("all-wait", "one left the call out", "if rank != 1:", "if True:"),
+    Mutation("all-wait", "all wait, the guilty too", '"barrier" if', '"its own code" if'),
     Mutation("slow-save", "longer than the timeout", "time.sleep(1.5)", "time.sleep(0)"),
     Mutation("detail", "dtypes are compared", "x.int() if rank else x", "x"),
     Mutation("detail", "shapes are compared", "torch.ones(3 + rank)", "torch.ones(3)"),
+    Mutation("detail", "kinds are compared", "dist.broadcast, x, 0", "dist.all_reduce, x"),
     Mutation("detail-blind", "the order", "else (b, a)", "else (a, b)"),
+    Mutation("detail-blind", "no word of the order", "== 11", "== 2"),
+    Mutation("detail-src", "another source times out", "src=dist.get_rank()", "src=0"),
+    Mutation("detail-src", "nobody is named", '"rank" not in', '"rank" in'),
+    Mutation("detail-waits", "the call is held back", '"DETAIL"', '"INFO"'),
     Mutation("detail-ddp", "a crash in the constructor", '"DETAIL"', '"INFO"'),
-    Mutation("flight-recorder", "same id, other operation", "if rank == 0: dist", "if True: dist"),
+    Mutation("flight-recorder", "same id, other operation", "if rank == 0:", "if True:"),
     Mutation(
         "flight-recorder", "gloo is recorded", '"TORCH_FR_BUFFER_SIZE"', '"TORCH_BUFFER_SIZE"'
     ),
@@ -282,23 +409,37 @@ MUTATIONS = (
         "    dist.all_reduce(inbox)\n",
     ),
     # 26.12
-    Mutation("scaling", "it outlasts backward at 1024", "even, 1024)", "even, 2048)"),
+    Mutation("scaling", "the law is what the model says", "7 / 8 *", "8 / 8 *"),
+    Mutation("scaling", "at 1750 tokens they are equal", "2048, 1750,", "2048, 1800,"),
+    Mutation("scaling", "it outlasts backward at 1024", "1750, 1024)", "1750, 2048)"),
     Mutation("scaling", "1.86 GiB", "2**30", "1e9"),
     Mutation(
-        "scaling", "7 % of the compute", "t.communication, t.compute", "t.communication, t.backward"
+        "scaling",
+        "7 % of the compute",
+        "t.communication / t.compute",
+        "t.communication / t.backward",
     ),
-    Mutation("memory", "16 bytes", "memory(Case())", 'memory(Case(optimizer="sgd"))'),
+    Mutation("scaling", "float32 gradients double it", '"float32"', '"mixed"'),
+    Mutation("strong-weak", "a fixed batch stops", "16384 / ranks", "16384"),
+    Mutation("strong-weak", "a fixed share goes on", "(ranks, 8192)", "(ranks, 8192 / ranks)"),
+    Mutation("memory", "16 bytes", "Case(precision=precision)", 'Case(optimizer="sgd")'),
+    Mutation("memory", "a shard is an eighth", "per_rank(items)[3]", "per_rank(items)[2]"),
     # 26.13
     Mutation(
-        "minimal-collectives", "identities", "broadcast(y, src=0)", "broadcast(y.add_(1), src=0)"
+        "minimal-collectives", "identities", "broadcast(received,", "broadcast(received.add_(1),"
     ),
-    Mutation("minimal-mean", "a sum needs the batch", '"sum") / 32', '"sum") / 4'),
+    Mutation("minimal-mean", "a sum needs the batch", "total / 32", "total / 4"),
     Mutation("minimal-mean", "a mean needs the world", '"mean") / 4', '"mean") / 2'),
-    Mutation("minimal-ring", "the sum of two halves", 'ring_bytes("all_gather", p, size)', "0"),
-    Mutation("minimal-sampler", "an epoch reshuffles", "part.set_epoch(1)", "pass"),
+    Mutation("minimal-ring", "the sum of two halves", "all_gather += chunk", "all_gather += 0"),
+    Mutation("minimal-sampler", "an epoch reshuffles", "sampler.set_epoch(1)", "pass"),
     Mutation(
         "minimal-ddp", "silence under no_sync", "with ddp.no_sync():", "with torch.enable_grad():"
     ),
     # 26.14
     Mutation("lab", "every check holds", "python $lab", "python $lab --lr 1e9"),
+    Mutation("lab", "the limit of a way", "SAME = 1e-12", "SAME = 1e-6"),
+    Mutation("lab", "the limit of the control", "DIFFERENT = 1e-3", "DIFFERENT = 1e-6"),
+    Mutation("lab", "the timeout", "GROUP_TIMEOUT = 60", "GROUP_TIMEOUT = 1800"),
+    # 26.15
+    Mutation("exercise-factor", "the share of the samples", "len(mine) / 10", "len(mine) / 12"),
 )

@@ -10,17 +10,16 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from distlab import timeline
-from distlab.timeline import Layer, Link, Span
+from distlab.timeline import WAYS, Layer, Link, Span, packing, with_layers
 
-WAYS = ("naive", "flat", "bucketed", "overlapped")
+__all__ = ["WAYS", "SlowLink", "SpanLog", "TimedLayer", "step"]
 
 
 @dataclass
@@ -121,17 +120,17 @@ def step(way: str, layers: Sequence[Layer], link: Link, cap: int) -> tuple[Span,
     DDP after its rebuild; the other WAYS communicate when backward has ended. Every rank calls
     it with the same arguments. Raises ValueError for an unknown way.
     """
-    if way not in WAYS:
-        raise ValueError(f"no way {way!r} to communicate: choose one of {', '.join(WAYS)}")
+    packed = packing(way, layers, cap)
     log = SpanLog(dist.get_rank())
     model = nn.Sequential(*(TimedLayer(layer, log) for layer in reversed(layers)))
     with SlowLink(link, log) as slow:
         if way == "overlapped":
             _overlapped(model, log, slow, cap)
         else:
-            _afterwards(model, slow, _packed(way, layers, cap))
+            _afterwards(model, slow, packed)
     start = min(span.start for span in log.spans)
-    return tuple(Span(s.rank, s.kind, s.name, s.start - start, s.end - start) for s in log.spans)
+    moved = (replace(s, start=s.start - start, end=s.end - start) for s in log.spans)
+    return with_layers(moved, packed)
 
 
 def _overlapped(model: nn.Sequential, log: SpanLog, slow: SlowLink, cap: int) -> None:
@@ -151,12 +150,6 @@ def _afterwards(model: nn.Sequential, slow: SlowLink, packed: Sequence[Sequence[
     for number, bucket in enumerate(packed):
         together = torch.cat([gradients[layer.name] for layer in bucket])
         slow.reduce(together, f"bucket {number}").wait()
-
-
-def _packed(way: str, layers: Sequence[Layer], cap: int) -> tuple[tuple[Layer, ...], ...]:
-    if way == "naive":
-        return timeline.per_tensor(layers)
-    return timeline.flat(layers) if way == "flat" else timeline.buckets(layers, cap)
 
 
 def _input() -> torch.Tensor:

@@ -35,14 +35,19 @@ class Drawing:
     """Collects shapes; `figure` writes them: tints below, then outlines, then words."""
 
     def __init__(self) -> None:
-        self._tints: dict[tuple[int, float], list[str]] = defaultdict(list)
+        self._tints: dict[tuple[int, float, bool], list[str]] = defaultdict(list)
         self._strokes: dict[tuple[float, bool], list[str]] = defaultdict(list)
         self._heads: list[str] = []
         self._words: dict[tuple[str, float], list[str]] = defaultdict(list)
 
-    def tint(self, rect: Rect, colour: int, strength: float = TINT) -> None:
-        """Fill a rectangle with a tint of colour 0, 1, 2, ...; eight differ."""
-        self._tints[colour % len(FALLBACKS), strength].append(_path(rect))
+    def tint(
+        self, rect: Rect, colour: int, strength: float = TINT, *, framed: bool = False
+    ) -> None:
+        """Fill a rectangle with a tint of colour 0, 1, 2, ...; eight differ.
+
+        A frame that comes with the tint takes no path of its own; it lies on the edge.
+        """
+        self._tints[colour % len(FALLBACKS), strength, framed].append(_path(rect))
 
     def frame(self, rect: Rect, thick: float = THIN) -> None:
         """Draw a rectangle's outline inside it."""
@@ -111,10 +116,9 @@ class Drawing:
         )
 
     def _parts(self) -> list[str]:
-        parts = [
-            f'<path fill="{_colour(colour)}" fill-opacity="{strength}" d="{"".join(paths)}"/>'
-            for (colour, strength), paths in sorted(self._tints.items())
-        ]
+        parts = [self._tinted(framed=False)]
+        if framed := self._tinted(framed=True):
+            parts.append(f'<g stroke="{INK}" stroke-width="{THIN}">{framed}</g>')
         for (thick, dashed), paths in sorted(self._strokes.items()):
             dash = ' stroke-dasharray="3 2"' if dashed else ""
             look = f'fill="none" stroke="{INK}" stroke-width="{thick}"{dash}'
@@ -124,6 +128,13 @@ class Drawing:
         for (anchor, size), texts in sorted(self._words.items()):
             parts.append(f'<g text-anchor="{anchor}" font-size="{size}">{"".join(texts)}</g>')
         return parts
+
+    def _tinted(self, *, framed: bool) -> str:
+        return "".join(
+            f'<path fill="{_colour(colour)}" fill-opacity="{strength}" d="{"".join(paths)}"/>'
+            for (colour, strength, has_frame), paths in sorted(self._tints.items())
+            if has_frame == framed
+        )
 
 
 def number(value: float) -> str:

@@ -6,7 +6,7 @@ alpha + beta n seconds. Times are in seconds from any common origin, sizes in by
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WAYS = ("naive", "flat", "bucketed", "overlapped")
 KINDS = ("forward", "backward", "all_reduce", "wait", "step")
@@ -14,13 +14,17 @@ KINDS = ("forward", "backward", "all_reduce", "wait", "step")
 
 @dataclass(frozen=True)
 class Span:
-    """Something a rank did between two times. `kind` is one of KINDS, `name` free ("bucket 2")."""
+    """Something a rank did between two times. `kind` is one of KINDS, `name` free ("bucket 2").
+
+    `layers` names those whose gradients it computed or carried.
+    """
 
     rank: int
     kind: str
     name: str
     start: float
     end: float
+    layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown kind or a span that ends before it starts."""
@@ -100,14 +104,53 @@ def model(
     """
     clock, spans, ready = 0.0, [], {}
     for layer in layers:
-        spans.append(Span(rank, "backward", layer.name, clock, clock + layer.backward))
-        clock = ready[layer.name] = clock + layer.backward
+        end = clock + layer.backward
+        spans.append(Span(rank, "backward", layer.name, clock, end, (layer.name,)))
+        clock = ready[layer.name] = end
     free = 0.0 if overlap else clock
     for number, bucket in enumerate(packed):
         start = max(free, *(ready[layer.name] for layer in bucket))
         free = start + link.seconds(sum(layer.bytes for layer in bucket))
-        spans.append(Span(rank, "all_reduce", f"bucket {number}", start, free))
+        carried = tuple(layer.name for layer in bucket)
+        spans.append(Span(rank, "all_reduce", f"bucket {number}", start, free, carried))
     return tuple(spans)
+
+
+def with_layers(spans: Iterable[Span], packed: Sequence[Sequence[Layer]]) -> tuple[Span, ...]:
+    """Return measured backwards and all-reduces with their layers; "bucket n" carries packed[n]."""
+    carried = {
+        f"bucket {number}": tuple(layer.name for layer in bucket)
+        for number, bucket in enumerate(packed)
+    }
+    return tuple(
+        replace(span, layers=carried[span.name] if span.kind == "all_reduce" else (span.name,))
+        for span in spans
+    )
+
+
+def whole_step(spans: Sequence[Span], forward: float, step: float) -> tuple[Span, ...]:
+    """Add the seconds of a forward before one rank's backward, and of the optimizer after the last.
+
+    The optimizer waits for every gradient's all-reduce.
+    """
+    rank, end = spans[0].rank, forward + max(span.end for span in spans)
+    later = (replace(s, start=s.start + forward, end=s.end + forward) for s in spans)
+    first, last = (
+        Span(rank, "forward", "forward", 0.0, forward),
+        Span(rank, "step", "step", end, end + step),
+    )
+    return (first, *later, last)
+
+
+def packing(
+    way: str, layers: Sequence[Layer], cap: int, first_cap: int | None = None
+) -> tuple[tuple[Layer, ...], ...]:
+    """Pack layers as a way of WAYS does. Raises ValueError for another."""
+    if way not in WAYS:
+        raise ValueError(f"no way {way!r} to communicate: choose one of {', '.join(WAYS)}")
+    if way == "naive":
+        return per_tensor(layers)
+    return flat(layers) if way == "flat" else buckets(layers, cap, first_cap)
 
 
 def per_tensor(layers: Sequence[Layer]) -> tuple[tuple[Layer, ...], ...]:
@@ -124,12 +167,9 @@ def variants(
     layers: Sequence[Layer], cap: int, link: Link, first_cap: int | None = None
 ) -> dict[str, tuple[Span, ...]]:
     """Return the spans of the four ways to communicate: naive, flat, bucketed, overlapped."""
-    packed = buckets(layers, cap, first_cap)
     return {
-        "naive": model(layers, per_tensor(layers), link, overlap=False),
-        "flat": model(layers, flat(layers), link, overlap=False),
-        "bucketed": model(layers, packed, link, overlap=False),
-        "overlapped": model(layers, packed, link, overlap=True),
+        way: model(layers, packing(way, layers, cap, first_cap), link, overlap=way == "overlapped")
+        for way in WAYS
     }
 
 

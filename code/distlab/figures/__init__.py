@@ -6,6 +6,7 @@ a complete static figure, controls that stay hidden until the module is there, a
 that the module shows: it computes nothing, the calculator excepted.
 """
 
+from distlab.figures.pictures import meeting, one_step, world
 from distlab.figures.rings import home_ring, ring_all_reduce
 from distlab.figures.samplers import distributed_sampler
 from distlab.figures.scaling import scaling_calculator
@@ -16,8 +17,11 @@ __all__ = [
     "ddp_timeline",
     "distributed_sampler",
     "home_ring",
+    "meeting",
     "model_cases",
+    "one_step",
     "recorded_cases",
     "ring_all_reduce",
     "scaling_calculator",
+    "world",
 ]

@@ -61,6 +61,11 @@ def figure(
     )
 
 
+def picture(drawing: str, caption: str) -> str:
+    """Return a drawing with its caption."""
+    return f'<figure class="figure">{drawing}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
 def select(name: str, label: str, options: Mapping[object, object], chosen: object) -> str:
     """Return a drop-down list; `options` maps values to what is shown."""
     shown = "".join(

@@ -1,7 +1,6 @@
 """Ring all-reduce, one step at a time."""
 
 from collections.abc import Sequence
-from html import escape
 
 from distlab import plots, ring
 from distlab.figures import markup
@@ -19,10 +18,7 @@ def home_ring() -> str:
         f"A ring all-reduce on four ranks, step {HOME_MOMENT + 1} of {len(steps)}. Each rank sends "
         "one chunk to the next, which adds it to its own. A cell fills as ranks are summed in it."
     )
-    return (
-        f'<figure class="figure">{plots.ring_moment(states, steps, HOME_MOMENT)}'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+    return markup.picture(plots.ring_moment(states, steps, HOME_MOMENT), caption)
 
 
 def ring_all_reduce(world_size: int = 4) -> str:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from distlab import spmd
-from distlab.timeline import Layer, Link, Span
+from distlab.timeline import Layer, Link, Span, packing, with_layers
 
 FILE = Path(__file__).with_suffix(".json")
 RANKS = 2
@@ -105,15 +105,17 @@ def measure(
 
 def parse(data: Mapping) -> Steps:
     """Rebuild a recording from what its file holds."""
+    layers = tuple(Layer(**layer) for layer in data["layers"])
+    steps = {}
+    for bucket, link, way, rows in data["steps"]:
+        packed = packing(way, layers, data["caps"].get(bucket, 0))
+        steps[bucket, link, way] = with_layers((Span(*row) for row in rows), packed)
     return Steps(
         recorded=data["recorded"],
-        layers=tuple(Layer(**layer) for layer in data["layers"]),
+        layers=layers,
         caps=data["caps"],
         links={name: Link(**link) for name, link in data["links"].items()},
-        steps={
-            (bucket, link, way): tuple(Span(*row) for row in rows)
-            for bucket, link, way, rows in data["steps"]
-        },
+        steps=steps,
     )
 
 

@@ -89,8 +89,9 @@ def ddp_timeline(cases: Sequence[TimelineCase] | None = None) -> str:
                 for case in cases
             ],
         },
-        caption="One backward on every rank, its all-reduces below it. In the overlapped way a "
-        "bucket leaves as soon as its last gradient is there and the network is free." + note,
+        caption="One backward on every rank, its all-reduces below it. A layer keeps its number "
+        "and colour. In the overlapped way a bucket leaves as soon as its last gradient is there "
+        "and the network is free." + note,
     )
 
 

@@ -7,10 +7,11 @@ meaning hangs on colour alone. The same data always gives the same text.
 """
 
 from distlab.plots.looks import LABELS, PITCH, ROW, WIDTH, milliseconds
+from distlab.plots.meetings import rendezvous, world
 from distlab.plots.rings import ring, ring_moment
 from distlab.plots.stacks import bars
 from distlab.plots.tiles import collective
-from distlab.plots.timelines import timeline
+from distlab.plots.timelines import compared, timeline
 
 __all__ = [
     "LABELS",
@@ -19,8 +20,11 @@ __all__ = [
     "WIDTH",
     "bars",
     "collective",
+    "compared",
     "milliseconds",
+    "rendezvous",
     "ring",
     "ring_moment",
     "timeline",
+    "world",
 ]

@@ -21,7 +21,10 @@ def cell(
     words: str = "",
     thick: float = THIN,
 ) -> None:
-    """Draw a framed cell of data: its colours side by side, filled from below to a share."""
+    """Draw a framed cell of data: its colours side by side, filled from below to a share.
+
+    No colour: an empty cell.
+    """
     x, y, width, height = rect
     level, strength = height * filled, TINT if words else SOLID
     for place, colour in enumerate(colours):

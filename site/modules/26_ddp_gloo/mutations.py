@@ -11,6 +11,15 @@ MUTATIONS = (
     # The opening and 26.1
     Mutation("first-run", "the mean of means is 6", "mean /= world", "mean /= 4"),
     Mutation("first-run", "all ranks take part", "dist.all_reduce(mean)", "pass"),
+    Mutation(
+        "picture-step",
+        "overlapping ends a step earlier",
+        "per_tensor(layers), link, overlap=True",
+        "per_tensor(layers), link, overlap=False",
+    ),
+    Mutation(
+        "picture-step", "buckets end it earlier still", "pairs, link", "per_tensor(layers), link"
+    ),
     Mutation("who-am-i", "four processes", "os.getpid())", "os.getppid())"),
     Mutation("who-am-i", "a rank's own shard", "[rank::world]", "[:3]"),
     Mutation("torchrun-env", "18 variables with two processes", '"2": 18', '"2": 17'),

@@ -93,6 +93,38 @@ def test_the_home_pages_ring_is_a_picture_alone_that_says_what_every_rank_holds(
     assert "step 3 of 6" in text.partition("<figcaption>")[2]
 
 
+def test_the_picture_of_a_step_ends_each_way_when_the_model_does():
+    """Three layers: forward 30 ms, backward 3 x 10 ms, the all-reduces, the optimizer 20 ms."""
+    layers = [timeline.Layer(f"layer {n}", 0.01, 1) for n in (3, 2, 1)]
+    link = timeline.Link(alpha=0.02, beta=0)
+    each = timeline.per_tensor(layers)
+    text = figures.one_step(
+        {
+            "naive": timeline.model(layers, each, link, overlap=False),
+            "overlapped": timeline.model(layers, each, link, overlap=True),
+        }
+    )
+
+    assert re.findall(r">([\d.]+ ms)</text>", text)[:2] == ["140 ms", "120 ms"]
+    assert "10 ms for the backward of a layer, 20 ms for an all-reduce" in text
+
+
+def test_the_pictures_captions_are_computed():
+    assert "Rank 5 is 1 · 4 + 1: local rank 1 of node 1." in figures.world()
+    assert "Rank 5 is 1 · 3 + 2: local rank 2 of node 1." in figures.world(3, 2)
+    assert "Rank 2 is late" in figures.meeting(3, late=2)
+
+
+@pytest.mark.parametrize("draw", [figures.world, figures.meeting, figures.home_ring])
+def test_a_picture_has_a_text_alternative_a_caption_and_no_script(draw):
+    page = Reader(draw())
+
+    assert [tag for tag, *_ in page.tags][:4] == ["figure", "svg", "title", "desc"]
+    assert [tag for tag, *_ in page.tags][-1] == "figcaption"
+    assert (page.open, page.scripts) == ([], [])
+    assert len(draw()) < 5_000
+
+
 def test_data_cannot_end_the_script_it_stands_in():
     text = figures.ddp_timeline(CASES)
 

@@ -122,3 +122,38 @@ def test_length_runs_from_the_first_start_to_the_last_end_over_all_ranks():
 def test_bad_input_names_the_value_and_the_rule(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_layer_is_named_by_its_backward_and_by_what_carries_its_gradient():
+    spans = timeline.variants(EIGHT, cap=2 * MIB, link=LINK)["overlapped"]
+
+    assert spans_of(spans, "backward")[0].layers == ("layer 7",)
+    assert [span.layers for span in spans_of(spans, "all_reduce")][:2] == [
+        ("layer 7", "layer 6"),
+        ("layer 5", "layer 4"),
+    ]
+    bare = [Span(s.rank, s.kind, s.name, s.start, s.end) for s in spans]
+    assert timeline.with_layers(bare, timeline.buckets(EIGHT, 2 * MIB)) == spans
+
+
+def test_a_whole_step_puts_the_optimizer_after_the_last_gradient():
+    spans = timeline.variants(EIGHT, cap=2 * MIB, link=LINK)["naive"]
+
+    forward, *middle, step = timeline.whole_step(spans, forward=4.0, step=1.0)
+
+    assert (forward.start, forward.end, middle[0].start) == (0, 4, 4)
+    assert (step.start, step.end) == (4 + timeline.length(spans), 5 + timeline.length(spans))
+
+
+@pytest.mark.parametrize("way", timeline.WAYS)
+def test_a_way_packs_as_its_variant_does(way):
+    spans = timeline.variants(EIGHT, 2 * MIB, LINK)[way]
+    packed = timeline.packing(way, EIGHT, 2 * MIB)
+
+    names = [tuple(layer.name for layer in bucket) for bucket in packed]
+    assert names == [span.layers for span in spans_of(spans, "all_reduce")]
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(ValueError, match="no way 'telepathy' to communicate"):
+        timeline.packing("telepathy", EIGHT, MIB)

@@ -354,9 +354,12 @@ MUTATIONS = (
     Mutation("eval-broadcasts", "a bare module broadcasts nothing", "ddp.module)", "ddp)"),
     Mutation("eval-broadcasts", "buffers are broadcast", "(1))", "(1, track_running_stats=False))"),
     Mutation(
-        "eval-blocks", "the buffers' broadcast blocks", "(1))", "(1), broadcast_buffers=False)"
+        "eval-blocks",
+        "the buffers' broadcast blocks",
+        "process_group=impatient)",
+        "process_group=impatient, broadcast_buffers=False)",
     ),
-    Mutation("eval-blocks", "the bare module does not", "samples(ddp.module)", "samples(ddp)"),
+    Mutation("eval-blocks", "the bare module does not", "(ddp.module, ddp)", "(ddp, ddp)"),
     Mutation("eval-buffers", "statistics differ by rank", " + 10 * dist.get_rank()", ""),
     Mutation("eval-buffers", "a broadcast makes them one", "dist.broadcast(buffer, src=0)", "pass"),
     Mutation("plateau", "its own loss forks", 'if reads == "averaged":', "if True:"),

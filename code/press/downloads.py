@@ -1,9 +1,9 @@
-"""What a reader can take along: each fence as a file, and a module's fences, lab and pins as a zip.
+"""What a reader can take along: each fence as a file, and all of a module's programs in one zip.
 
 Beside a module's page, `courses/pytorch/NN_stem.html`, a build writes
 
     NN_stem/ring.py       the fence with the id `ring`, to be started with torchrun
-    NN_stem/NN_stem.zip   all of them, the lab, distlab (which some import), the pins
+    NN_stem/NN_stem.zip   all of them, lab, training script, distlab (which some import), the pins
 
 Two builds write the same bytes.
 """
@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from press import fences
 from press.executor import Execution
 from press.fences import Fence
+from press.modules import Module
 from press.project import pinned_torch
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -28,8 +29,11 @@ Needs Python 3.11 to 3.13. In a new environment:
 
     pip install -r requirements.txt -c constraints.txt
     python {module}.py --world-size 2
+    torchrun --standalone --local-addr=127.0.0.1 --nproc_per_node=2 {script}.py
 
-Start a program as its first line says; some are meant to fail or to hang, which that line says too.
+The first is the lab, the second a training script to take away: kill it, start it again.
+Start what is in fences/ as its first line says; some are meant to fail or to hang, which that line
+says too.
 """
 
 
@@ -66,22 +70,25 @@ def write(executions: Iterable[Execution], root: Path, public: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text)
-        lab = root / "content" / page.parent / "code" / f"{page.stem}.py"
-        if lab.exists():
-            _zip(folder / f"{page.stem}.zip", lab, files, root)
+        module = Module(page.stem, root)
+        if module.lab.exists():
+            _zip(folder / f"{page.stem}.zip", module, files)
 
 
-def _zip(path: Path, lab: Path, files: dict[str, str], root: Path) -> None:
+def _zip(path: Path, module: Module, files: dict[str, str]) -> None:
     """Write one module's zip; everything in it is in a folder of the module's name."""
+    root = module.root
     content = {f"fences/{name}": text.encode() for name, text in files.items()}
-    content[lab.name] = lab.read_bytes()
-    for module in sorted((root / "code/distlab").rglob("*.py")):
+    for program in (module.lab, module.script):
+        content[program.name] = program.read_bytes()
+    for part in sorted((root / "code/distlab").rglob("*.py")):
         # Beside the fences, so that Python finds it without further ado.
-        content[f"fences/{module.relative_to(root / 'code').as_posix()}"] = module.read_bytes()
+        content[f"fences/{part.relative_to(root / 'code').as_posix()}"] = part.read_bytes()
     content["requirements.txt"] = f"torch=={pinned_torch(root)}\nnumpy\n".encode()
     content["constraints.txt"] = (root / "constraints.txt").read_bytes()
-    content["README.txt"] = README.format(module=lab.stem).encode()
-    write_zip(path, lab.stem, content)
+    names = {"module": module.stem, "script": module.script.stem}
+    content["README.txt"] = README.format(**names).encode()
+    write_zip(path, module.stem, content)
 
 
 def write_zip(path: Path, folder: str, content: dict[str, bytes]) -> None:

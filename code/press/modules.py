@@ -75,6 +75,16 @@ class Module:
         return self.root / "site" / f"test_pytorch_{self.stem}.py"
 
     @property
+    def script(self) -> Path:
+        """Its training script, for readers to take away."""
+        return self.course / "code" / f"{self.number}_train.py"
+
+    @property
+    def script_test(self) -> Path:
+        """The test that trains with its script, kills it, resumes it."""
+        return self.root / "site" / f"test_pytorch_{self.number}_train.py"
+
+    @property
     def exercises(self) -> Path:
         """The untouched files of its exercises."""
         return self.course / "exercises" / self.number
@@ -130,6 +140,7 @@ def unbuildable(module: Module) -> list[str]:
         {
             module.page: "its page",
             module.lab: "its lab, which the page lets readers download",
+            module.script: "its training script, which readers take away",
             module.folder / "sources.toml": "what its page cites",
         },
     )
@@ -139,6 +150,7 @@ def missing(module: Module) -> list[str]:
     """Return a sentence for each file that the module lacks, which says what it is for."""
     checks = {
         module.lab_test: "the test that runs its lab as a reader does",
+        module.script_test: "the test that trains with its script, kills it, resumes it",
         module.folder / "mutations.py": "a mutant for each executed claim (MUTATIONS)",
         module.folder / "limits.toml": "how long its fences may be, how many must run",
     }

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from distlab import spmd
 from distlab.practice import cli, grader, places, tasks
@@ -39,11 +40,13 @@ OWN_PAGE = "content/courses/pytorch/versions.md"  # shows what is recorded here
 LINKS = links()
 TORCHRUN = "torchrun --standalone --local-addr=127.0.0.1 --nproc_per_node=2"
 LAB_COMMANDS = {
-    "spawn": "python content/{lab}",
-    "forkserver": "python content/{lab} --start-method forkserver",
-    "torchrun": f"{TORCHRUN} content/{{lab}} --torchrun",
+    "spawn": "python content/{file}",
+    "forkserver": "python content/{file} --start-method forkserver",
+    "torchrun": f"{TORCHRUN} content/{{file}} --torchrun",
 }
 """The ways to start a lab, which every lab knows."""
+
+SCRIPT_COMMAND = f"{TORCHRUN} content/{{file}}"
 
 MEASURED = re.compile(r"(?m)^(.* timed ).*$")
 AGAIN = 3
@@ -90,7 +93,8 @@ def items(servers: Servers) -> Iterator[Item]:
             yield _race(servers.pages, race)
     for module in modules.everything():
         for way, command in LAB_COMMANDS.items():
-            yield _lab(servers.pages, module.lab.relative_to(CONTENT).as_posix(), way, command)
+            yield _program(servers.pages, module.lab, way, command)
+        yield _program(servers.pages, module.script, "torchrun", SCRIPT_COMMAND)
     for task in tasks.everything():
         yield _exercise(servers.grader, task)
 
@@ -131,9 +135,10 @@ def _race(launcher: spmd.Launcher, race: Race) -> Item:
     return Item(f"courses/pytorch/museum/ {race.name}", digest, run, runs)
 
 
-def _lab(launcher: spmd.Launcher, lab: str, way: str, pattern: str) -> Item:
+def _program(launcher: spmd.Launcher, path: Path, way: str, pattern: str) -> Item:
     bash = {"shell": "bash", "timeout": 240.0}
-    command = pattern.format(lab=lab)
+    file = path.relative_to(CONTENT).as_posix()
+    command = pattern.format(file=file)
     program = Program(command, links=LINKS, **bash)
 
     def showings(outcome: Outcome) -> list[Showing]:
@@ -141,8 +146,8 @@ def _lab(launcher: spmd.Launcher, lab: str, way: str, pattern: str) -> Item:
         said = MEASURED.sub(r"\1(a measured time)", texts.normalise(rank.stdout + rank.stderr))
         return [Showing(_outcome(outcome, outcome.cause == "finished"), said.rstrip())]
 
-    digest = recordings.program_digest(command + (CONTENT / lab).read_text())
-    return Item(f"{lab} {way}", digest, _on(launcher, program, showings))
+    digest = recordings.program_digest(command + path.read_text())
+    return Item(f"{file} {way}", digest, _on(launcher, program, showings))
 
 
 def _exercise(launcher: spmd.Launcher, task: tasks.Task) -> Item:

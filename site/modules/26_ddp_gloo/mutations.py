@@ -13,21 +13,37 @@ MUTATIONS = (
     Mutation("first-run", "all ranks take part", "dist.all_reduce(mean)", "pass"),
     Mutation("who-am-i", "four processes", "os.getpid())", "os.getppid())"),
     Mutation("who-am-i", "a rank's own shard", "[rank::world]", "[:3]"),
-    Mutation("torchrun-env", "18 variables", "== 18", "== 5"),
+    Mutation("torchrun-env", "18 variables with two processes", '"2": 18', '"2": 17'),
+    Mutation("torchrun-env", "17 with one", '"1": 17', '"1": 18'),
+    Mutation("torchrun-env", "one thread each", '["OMP_NUM_THREADS"] == "1"', '["RANK"] == "1"'),
     Mutation(
         "torchrun-env",
         "asynchronous error handling is exported",
         'os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"]',
         'os.environ["NCCL_ASYNC_ERROR_HANDLING"]',
     ),
+    Mutation(
+        "torchrun-env", "the launcher has the store", 'AGENT_STORE"] == "True"', 'ID"] == "True"'
+    ),
     # 26.2
     Mutation("init-refusals", "nccl needs a GPU", 'refusal("nccl")', 'refusal("gloo")'),
     Mutation("init-refusals", "device_id is refused", ', device_id=torch.device("cpu")', ""),
     Mutation("store", "get waits for the key of the other", "{1 - rank}", "{rank}"),
     Mutation("store", "libuv is the default", "wait_for_workers=False", "use_libuv=False"),
+    Mutation("store-host", "rank 0 serves", "= use_agent_store", '= "True"'),
+    Mutation("store-host", "or the launcher", "= use_agent_store", '= "False"'),
     Mutation("subgroups", "pairs are consecutive", "group_size=2", "group_size=4"),
     Mutation("subgroups", "new_group sorts", "[-1, 0, -1, 1]", "[-1, 1, -1, 0]"),
-    Mutation("members-only", "the next new_group hangs", "if rank < 2:", "if True:"),
+    Mutation(
+        "members-only", "the next new_group hangs", "if rank < 2:\n    pair", "if True:\n    pair"
+    ),
+    Mutation(
+        "local-sync",
+        "the members need the option",
+        "pair = dist.new_group([0, 1], use_local_synchronization=True)",
+        "pair = dist.new_group([0, 1])",
+    ),
+    Mutation("local-sync", "None outside", "again is None", "again is not None"),
     Mutation(
         "group-timeout",
         "a new group has its own",
@@ -36,16 +52,71 @@ MUTATIONS = (
     ),
     Mutation("group-timeout", "10 minutes for NCCL", "minutes=10", "minutes=30"),
     Mutation(
+        "group-timeout", "30 minutes otherwise", "timedelta(minutes=30)", "timedelta(minutes=10)"
+    ),
+    Mutation("late-node", "the launcher waits for node 1", "--nnodes=2", "--nnodes=1"),
+    Mutation(
+        "leaving", "a barrier in finally hides it", "finally:\n", "finally:\n    dist.barrier()\n"
+    ),
+    Mutation("leaving", "rank 1 raises", "raise ValueError", "print"),
+    Mutation("barrier-hides", "without it the error is seen", "    dist.barrier()", "    pass"),
+    Mutation(
+        "kept-alive",
+        "an import before the group",
+        "import weakref\n",
+        "import weakref\nimport torch.distributed.nn.functional\n",
+    ),
+    Mutation(
+        "kept-alive",
+        "an optimizer before the group",
+        "def group_out",
+        "torch.optim.SGD([torch.ones(1)], lr=1)\n\ndef group_out",
+    ),
+    Mutation(
         "destroy-twice",
         "a second destroy raises",
         "flush=True)\ndist.destroy_process_group()",
         "flush=True)",
     ),
     # 26.3
-    Mutation("elastic-restart", "a restart resumes", "if saved.exists() else 0", "if 0 else 0"),
     Mutation("elastic-restart", "restarts are asked for", "--max_restarts=1", "--max_restarts=0"),
+    Mutation(
+        "elastic-restart",
+        "the weights are loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v net.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "the momentum is loaded",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v optimizer.load_state content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation(
+        "elastic-restart",
+        "nobody begins at 0 over a checkpoint",
+        "cp content/courses/pytorch/code/elastic.py elastic.py",
+        "grep -v 'first = saved' content/courses/pytorch/code/elastic.py > elastic.py",
+    ),
+    Mutation("elastic-restart", "rank 0 has the store", '== "False"', '== "True"'),
+    Mutation(
+        "rate-anew", "loading brings the old rate", "optimizer.load_state_dict(saved)", "pass"
+    ),
+    Mutation("rate-anew", "the world decides", "* dist.get_world_size()", "* 4"),
     Mutation("exit-status", "the status is 1", "[ $status = 1 ]", "[ $status = 7 ]"),
     Mutation("exit-status", "@record names the error", "@record\n", "\n"),
+    Mutation(
+        "spawn-local",
+        "a function of the module is found",
+        "    mp.spawn(train",
+        "    mp.spawn(print",
+    ),
+    Mutation(
+        "spawn-guard",
+        "a guard cures it",
+        "mp.spawn(train",
+        'if __name__ == "__main__":\n    mp.spawn(train',
+    ),
     # 26.4
     Mutation("all-reduce", "in place, nothing returned", "all_reduce(x)", "all_reduce(x.clone())"),
     Mutation("all-reduce", "nothing is returned", "dist.all_reduce(x) ", "[dist.all_reduce(x)] "),
@@ -119,50 +190,85 @@ MUTATIONS = (
     Mutation("monitored", "a barrier names nobody", '"rank" not in', '"rank" in'),
     Mutation("monitored", "the others point to rank 0", '"rank 0 logs" if', '"rank 2" if'),
     # 26.5
-    Mutation("mean-gradient", "the mean is the full gradient", "mine / p", "mine / 2"),
-    Mutation(
-        "mean-gradient",
-        "equal shards",
-        "x.chunk(p)[rank] @ w, y.chunk(p)[rank]",
-        "x[rank:] @ w, y[rank:]",
-    ),
+    Mutation("mean-gradient", "the mean is the full gradient", "average /= p", "average /= 2"),
+    Mutation("mean-gradient", "equal shards", "batch.chunk(p)[rank]", "batch[rank:]"),
+    Mutation("mean-gradient", "no rank's own is right", "average = mine.clone()", "average = mine"),
     Mutation("sum-loss", "elements, not samples", "total / (32 * 3)", "total / 32"),
     Mutation("sum-loss", "not the world size", "total / (32 * 3)", "total / p"),
     Mutation("token-mean", "the global count", "dist.all_reduce(count)", "pass"),
     Mutation("token-mean", "unequal shards are needed", "[10, 3, 1, 6]", "[5, 5, 5, 5]"),
-    Mutation("empty-mean", "no token, no mean", "-100 if", "1 if"),
+    Mutation("token-mean", "p over N, as the average divides by p", "* p / count", "/ count"),
+    Mutation("empty-mean", "no token, no mean", "else -100", "else 2"),
     Mutation("naive-ddp", "the broadcast", "dist.broadcast(param.data, src=0)", "pass"),
-    Mutation("naive-ddp", "the averaging", "dist.all_reduce(param.grad), ", ""),
+    Mutation("naive-ddp", "the averaging", "dist.all_reduce(param.grad)", "pass"),
     # 26.6
-    Mutation("ddp-invariant", "backward averages", "== 2.5", "== dist.get_rank() + 1"),
+    Mutation("ddp-invariant", "backward averages", "== 2.5", "== rank + 1"),
     Mutation("ddp-invariant", "seeds differ", "start = model", "start = 1.0  # model"),
-    Mutation("buffers", "every forward broadcasts", "ddp.eval()(", "ddp.module.eval()("),
+    Mutation("ddp-invariant", "the wrap broadcasts", "DDP(model)", "DDP(model, init_sync=False)"),
+    Mutation("construct", "by position, not by name", '("ab", "ba")', '("ab", "ab")'),
+    Mutation("construct", "the number is compared", "range(1 + rank)", "range(1)"),
+    Mutation("construct", "the shapes are compared", "nn.Linear(1, 1 + rank)", "nn.Linear(1, 1)"),
+    Mutation("buffers", "the next forward broadcasts", "ddp(torch.ones", "ddp.module(torch.ones"),
     Mutation(
         "buffers", "False leaves the buffers", "broadcast_buffers=flag)", "broadcast_buffers=True)"
     ),
     Mutation(
-        "buckets", "one bucket, then two", "[[16], [8, 8], [8, 8]]", "[[8, 8], [8, 8], [8, 8]]"
+        "buffers-when",
+        "not after a no_grad forward",
+        '"no_grad": torch.no_grad',
+        '"no_grad": torch.enable_grad',
     ),
+    Mutation(
+        "buffers-when",
+        "not after a forward inside no_sync",
+        '"no_sync": ddp.no_sync',
+        '"no_sync": torch.enable_grad',
+    ),
+    Mutation("buckets", "one bucket at first", "([16], [8, 8], [8, 8])", "([8, 8], [8, 8])"),
     Mutation("buckets", "a bucket closes past its cap", "bucket_cap_mb=5", "bucket_cap_mb=4"),
     Mutation(
         "rebuilt-order", "the observed order", 'net["a"](net["b"](x))', 'net["b"](net["a"](x))'
     ),
     Mutation("first-bucket", "the constant is 1 MiB", "== 2**20", "== 25 * 2**20"),
     Mutation("first-bucket", "25 spelt out", "bucket_cap_mb=cap", "bucket_cap_mb=None"),
-    Mutation("static-graph", "one iteration later", "[1, 1, 4] if", "[1, 4, 4] if"),
-    Mutation("static-graph", "never rebuilt", "else [4, 4, 4]", "else [1, 4, 4]"),
-    Mutation("overlap-order", "no overlap at first", "for step in (1, 2):", "for step in (1,):"),
+    Mutation("static-graph", "one iteration later", "[1, 1, 4]", "[1, 4, 4]"),
+    Mutation("static-graph", "never rebuilt", "[4, 4, 4]", "[1, 4, 4]"),
+    Mutation("overlap-order", "no overlap at first", '"grad2 grad1 grad0 BUCKET0",\n', "\n"),
+    Mutation("overlap-order", "overlap needs buckets", "bucket_cap_mb=1", "bucket_cap_mb=25"),
     Mutation("overlap", "overlap wins", '"overlapped", "flat",', '"flat", "overlapped",'),
     Mutation("overlap", "on this link buckets pay", "alpha=0.01", "alpha=0.05"),
     Mutation("overlap-events", "the order that ran", "overlap=True", "overlap=False"),
-    Mutation("bucket-sizes", "the middle wins", "took.get) == 2", "took.get) == 1"),
-    Mutation("unused-silent", "the first step is silent", "net[0](x)", "net[0](x) + 0 * net[1](x)"),
+    Mutation("bucket-sizes", "the middle wins", "seconds.get) == 2", "seconds.get) == 1"),
+    Mutation(
+        "unused-silent",
+        "a loss must reach it",
+        "torch.nn.Parameter(torch.ones(1))",
+        "torch.ones(1)",
+    ),
     Mutation(
         "unused-silent",
         "the gradient is local",
         "DDP(net)",
         "DDP(net, find_unused_parameters=True)",
     ),
+    Mutation("unused-one-rank", "the peer blocks", "use_bias=rank == 0", "use_bias=True"),
+    Mutation("unused-one-rank", "a search mends it", "parameters=search", "parameters=False"),
+    Mutation("unused-one-rank", "without it, it breaks", "parameters=search", "parameters=True"),
+    Mutation(
+        "two-backwards",
+        "each backward needs a forward before it",
+        "other_loss = ddp(x).sum()\nloss.backward()",
+        "loss.backward()\nother_loss = ddp(x).sum()",
+    ),
+    Mutation(
+        "two-backwards",
+        "one backward for both averages",
+        "(ddp(x).sum() + ddp(x).sum())",
+        "(ddp.module(x).sum() + ddp(x).sum())",
+    ),
+    Mutation("module-prefix", "strict=False hides it", "saved, strict=False", "saved"),
+    Mutation("module-prefix", "the prefix", "saved = ddp.state", "saved = ddp.module.state"),
+    Mutation("module-prefix", "the helper removes it", '(saved, "module.")', '(saved, "modul.")'),
     Mutation(
         "batchnorm",
         "BatchNorm depends on the shard",
@@ -217,7 +323,10 @@ MUTATIONS = (
     ),
     Mutation("sampler-surprises", "the permutation is repeated", "permutation[:2]", "[0, 1]"),
     Mutation(
-        "sampler-surprises", "every rank strides", "for shard in order()]", "for shard in [0]]"
+        "sampler-surprises",
+        "every rank strides",
+        "range(4) for shard in order()",
+        "range(4) for shard in order()[::-1]",
     ),
     Mutation("exact-eval", "the sampler pads", "[6, 8] if", "[6, 7] if"),
     Mutation(

@@ -65,7 +65,7 @@ def own_sources(module: Module) -> list[evidence.Source]:
 def prose(text: str) -> list[tuple[int, str]]:
     """Return (line number, line) of what is neither front matter, nor fence, nor display math."""
     text = scan.text(text, "page.md").prose
-    text = re.sub(r"^\$\$.*?^\$\$", lambda match: "\n" * match[0].count("\n"), text,
+    text = re.sub(r"^ *\$\$.*?^ *\$\$", lambda match: "\n" * match[0].count("\n"), text,
                   flags=re.MULTILINE | re.DOTALL)  # fmt: skip
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 

@@ -144,15 +144,17 @@ def test_another_modules_practice_page_is_as_it_was(site):
 
 
 def test_its_promises_its_lab_and_its_exercise_are_tested(copy, site):
-    tests = ("test_pytorch_99_toy.py", "tests/modules/test_page.py", "tests/modules/test_whole.py",
-             "tests/modules/test_symptoms.py", "tests/distlab/test_practice.py",
-             "tests/distlab/test_practice_cli.py", "tests/press/test_downloads.py")  # fmt: skip
+    tests = ("test_pytorch_99_toy.py", "test_pytorch_99_train.py", "tests/modules/test_page.py",
+             "tests/modules/test_whole.py", "tests/modules/test_symptoms.py",
+             "tests/distlab/test_practice.py", "tests/distlab/test_practice_cli.py",
+             "tests/press/test_downloads.py")  # fmt: skip
     said = copy.run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", "toy or 99",
                     *(f"site/{name}" for name in tests), SITE_DIR=str(site))  # fmt: skip
     told = [line.split(" ")[0] for line in said.splitlines() if " PASSED" in line]
 
     for part in (
         "test_the_lab_proves_what_it_says",
+        "test_the_script_goes_on_where_it_was",
         "test_every_executed_claim_has_a_mutation[99_toy]",
         "test_a_module_has_all_its_files[99_toy]",
         "test_a_symptom_leads_to_its_exhibit_or_kind[toy]",
@@ -161,7 +163,7 @@ def test_its_promises_its_lab_and_its_exercise_are_tested(copy, site):
         "test_a_wrong_answer_is_told_what_it_needs_to_hear[99/1",
         "test_a_new_user_lists_checks_and_passes[99_toy]",
         "test_the_zip_holds_one_modules_tasks[99_toy]",
-        "test_the_zip_holds_every_fence_the_lab_and_the_pins[99_toy]",
+        "test_the_zip_holds_every_program_and_the_pins[99_toy]",
         "test_a_file_ends_as_its_fence_declares[99-toy-max]",
     ):
         assert any(part in name for name in told), f"{part} in\n{said}"
@@ -226,6 +228,7 @@ print(*{each.module for each in rounds} | {each.task for each in rounds}, sep="\
         "courses/pytorch/99_toy.md#fence-toy-max",
         "courses/pytorch/museum/99_toy.md#fence-toy-lonely-broken",
         "courses/pytorch/code/99_toy.py torchrun",
+        "courses/pytorch/code/99_train.py torchrun",
         "courses/pytorch/exercises/99/01_total.py",
     } <= set(drift)
     assert {"99_toy", "99/1", "26_ddp_gloo"} <= set(soak)

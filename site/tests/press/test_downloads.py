@@ -86,12 +86,13 @@ def started(launcher, folder, *command):
 
 
 @of_each_module
-def test_the_zip_holds_every_fence_the_lab_and_the_pins(unzipped, module):
+def test_the_zip_holds_every_program_and_the_pins(unzipped, module):
     folder = unzipped[module]
     names = {path.name for path in folder.iterdir()}
     pins = (folder / "requirements.txt").read_text().splitlines()
 
-    assert names == {module.lab.name, "fences", "requirements.txt", "constraints.txt", "README.txt"}
+    programs = {module.lab.name, module.script.name}
+    assert names == {*programs, "fences", "requirements.txt", "constraints.txt", "README.txt"}
     assert {path.stem for path in (folder / "fences").glob("*.py")} == set(fences_of(module))
     assert f"torch=={pinned_torch()}" in pins
     assert set(pins) <= set((folder / "constraints.txt").read_text().splitlines()) | {"numpy"}

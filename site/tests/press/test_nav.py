@@ -84,7 +84,7 @@ def test_a_part_is_no_page(content):
     assert "content/symptoms/99_toy.md" not in scan.pages(content)
 
 
-def test_a_build_refuses_a_module_without_its_lab_before_anything_runs(content):
+def test_a_build_refuses_a_module_without_its_programs_before_anything_runs(content):
     root = content.parent
     (root / "site/modules/99_toy").mkdir(parents=True)
     (root / "site/modules/99_toy/sources.toml").write_text('accessed = "2026-11-30"\n')
@@ -94,5 +94,7 @@ def test_a_build_refuses_a_module_without_its_lab_before_anything_runs(content):
 
     with pytest.raises(BuildError) as refused:
         Build(root).begin()
-    assert "module 99 has no content/courses/pytorch/code/99_toy.py: its lab" in str(refused.value)
-    assert str(refused.value).count("module 99 has no") == 1
+    said = str(refused.value)
+    assert "module 99 has no content/courses/pytorch/code/99_toy.py: its lab" in said
+    assert "module 99 has no content/courses/pytorch/code/99_train.py: its training script" in said
+    assert said.count("module 99 has no") == 2

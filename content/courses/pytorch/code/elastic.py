@@ -1,16 +1,17 @@
 """A training loop that survives a restart: it goes on from its newest checkpoint."""
 
 import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before the group, see "Leaving"
-from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
 
 
-def train(checkpoint, victim=None):
+def train(checkpoint: Path, victim=None):
     """Return the trained weights and the step that this attempt began at."""
     rank, world = dist.get_rank(), dist.get_world_size()
     net = torch.nn.Linear(4, 1)
@@ -19,17 +20,17 @@ def train(checkpoint, victim=None):
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0, momentum=0.9)
 
     first = 0
-    if os.path.exists(checkpoint):
+    if checkpoint.exists():
         saved = torch.load(checkpoint)
         first = saved["step"]
         net.load_state_dict(saved["net"])
         optimizer.load_state_dict(saved["optimizer"])
-    if first == 0 and os.path.exists(checkpoint):
+    if first == 0 and checkpoint.exists():
         raise RuntimeError(f"{checkpoint} is here, and nobody read it")
     for group in optimizer.param_groups:
         group["lr"] = 0.01 * world  # anew: loading brought the old one
 
-    ddp = DDP(net)
+    ddp = DistributedDataParallel(net)
     for step in range(first, STEPS):
         if step == 3 and first == 0 and rank == victim:
             os._exit(7)  # as if the machine had failed
@@ -42,6 +43,6 @@ def train(checkpoint, victim=None):
             state = {"step": step + 1, "net": net.state_dict()}
             state["optimizer"] = optimizer.state_dict()
             torch.save(state, "new")
-            os.replace("new", checkpoint)  # the old file or the new one
+            Path("new").replace(checkpoint)  # the old file, or the new one
         dist.barrier()  # it is saved: everybody may go on
     return net.weight.detach(), first

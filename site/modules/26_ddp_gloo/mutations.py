@@ -401,7 +401,7 @@ MUTATIONS = (
     Mutation("detail", "kinds are compared", "dist.broadcast, x, 0", "dist.all_reduce, x"),
     Mutation("detail-blind", "the order", "else (b, a)", "else (a, b)"),
     Mutation("detail-blind", "no word of the order", "== 11", "== 2"),
-    Mutation("detail-src", "another source times out", "src=dist.get_rank()", "src=0"),
+    Mutation("detail-src", "another source times out", "src=rank", "src=0"),
     Mutation("detail-src", "nobody is named", '"rank" not in', '"rank" in'),
     Mutation("detail-waits", "the call is held back", '"DETAIL"', '"INFO"'),
     Mutation("detail-ddp", "a crash in the constructor", '"DETAIL"', '"INFO"'),

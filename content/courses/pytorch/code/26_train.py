@@ -60,7 +60,7 @@ def train_step(ddp, optimizer, micro_batches, args):
     optimizer.zero_grad()
     for i, batch in enumerate(micro_batches, start=1):
         last = i == len(micro_batches)
-        with nullcontext() if last else ddp.no_sync():  # the forward, too: it decides who syncs
+        with nullcontext() if last else ddp.no_sync():  # the forward inside: it decides
             loss = mean_loss(ddp, batch, args)
             (loss / len(micro_batches)).backward()  # the last one averages over the ranks
         sums[0] += loss.detach() * len(batch[0])
@@ -86,7 +86,7 @@ def log(what, sums):
     """Print the mean loss over the samples of all ranks; every rank must come here."""
     dist.all_reduce(sums)
     if dist.get_rank() == 0:
-        print(f"{what}: loss {sums[0] / sums[1]:.6f} over {sums[1]:.0f} samples", flush=True)
+        print(f"{what}: loss {sums[0] / sums[1]:.4f} over {sums[1]:.0f} samples", flush=True)
 
 
 # ---- A checkpoint --------------------------------------------------------------------------------

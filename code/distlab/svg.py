@@ -1,6 +1,6 @@
 """A drawing of rectangles, lines and words that becomes accessible inline SVG text.
 
-Colours are the theme's `--fig-1` to `--fig-6` and `--fig-ink`, with fallbacks. Fills are tints,
+Colours are the theme's `--fig-1` to `--fig-8` and `--fig-ink`, with fallbacks. Fills are tints,
 so that ink on them keeps its contrast in light and dark. Shapes of one look share one path,
 which keeps a figure of a hundred cells to a few kilobytes.
 """
@@ -11,10 +11,14 @@ from html import escape
 from typing import NamedTuple
 
 INK = "var(--fig-ink, currentColor)"
-FALLBACKS = ("#4477aa", "#cc6677", "#228833", "#aa8800", "#3399bb", "#aa3377")
+FALLBACKS = (
+    *("#4477aa", "#cc6677", "#228833", "#8866bb"),
+    *("#aa3377", "#aa8800", "#3399bb", "#777777"),
+)
 TEXT_HEIGHT = 12
 CHARACTER = 6.6  # a generous width of one character, to know whether a label fits
 THIN = 0.8
+TINT = 0.4  # the strongest fill on which ink keeps a contrast of 4.5:1 in light and dark
 GROWTH = 1.3
 
 
@@ -31,14 +35,14 @@ class Drawing:
     """Collects shapes; `figure` writes them: tints below, then outlines, then words."""
 
     def __init__(self) -> None:
-        self._tints: dict[int, list[str]] = defaultdict(list)
+        self._tints: dict[tuple[int, float], list[str]] = defaultdict(list)
         self._strokes: dict[tuple[float, bool], list[str]] = defaultdict(list)
         self._heads: list[str] = []
         self._words: dict[tuple[str, float], list[str]] = defaultdict(list)
 
-    def tint(self, rect: Rect, colour: int) -> None:
-        """Fill a rectangle with a tint of colour 0, 1, 2, ...; six differ."""
-        self._tints[colour % len(FALLBACKS)].append(_path(rect))
+    def tint(self, rect: Rect, colour: int, strength: float = TINT) -> None:
+        """Fill a rectangle with a tint of colour 0, 1, 2, ...; eight differ."""
+        self._tints[colour % len(FALLBACKS), strength].append(_path(rect))
 
     def frame(self, rect: Rect, thick: float = THIN) -> None:
         """Draw a rectangle's outline inside it."""
@@ -54,6 +58,22 @@ class Drawing:
         self.frame(rect)
         if rect.width >= len(label) * CHARACTER + 2:
             self.text(rect.x + rect.width / 2, rect.y + rect.height / 2 + 4.5, label, "middle")
+
+    def outline(self, rect: Rect, thick: float = THIN, *, dashed: bool = False) -> None:
+        """Draw a rectangle with round corners, to hold other shapes together."""
+        x, y, width, height = rect
+        corner, across, down = 6.0, number(width - 12), number(height - 12)
+        turn = [f"a6 6 0 0 1 {way}" for way in ("6 6", "-6 6", "-6-6", "6-6")]
+        path = f"M{number(x + corner)} {number(y)}h{across}{turn[0]}v{down}{turn[1]}"
+        self._strokes[thick, dashed].append(f"{path}h-{across}{turn[2]}v-{down}{turn[3]}z")
+
+    def stroke(self, path: str, thick: float = THIN) -> None:
+        """Draw a line of any form, given as the `d` of an SVG path."""
+        self._strokes[thick, False].append(path)
+
+    def head(self, path: str) -> None:
+        """Draw the head of an arrow, given as the `d` of an SVG path."""
+        self._heads.append(path)
 
     def line(self, start: tuple[float, float], end: tuple[float, float], dashed: bool) -> None:
         """Draw a line."""
@@ -92,8 +112,8 @@ class Drawing:
 
     def _parts(self) -> list[str]:
         parts = [
-            f'<path fill="{_colour(colour)}" fill-opacity=".28" d="{"".join(paths)}"/>'
-            for colour, paths in sorted(self._tints.items())
+            f'<path fill="{_colour(colour)}" fill-opacity="{strength}" d="{"".join(paths)}"/>'
+            for (colour, strength), paths in sorted(self._tints.items())
         ]
         for (thick, dashed), paths in sorted(self._strokes.items()):
             dash = ' stroke-dasharray="3 2"' if dashed else ""

@@ -5,8 +5,8 @@ A fence is a markdown-exec code block, as
     ```python exec="on" source="above" result="text" id="mean" ranks="4" timeout="30"
 
 with markdown-exec's options and ours: `ranks`, `timeout`, `start`, `waits="on"` for a program that
-mostly sleeps, and one of `raises`, `hang` and `returncode`, which declare an outcome other than
-success.
+mostly sleeps, `predict="on"` for an output that stays folded until the reader has predicted it, and
+one of `raises`, `hang` and `returncode`, which declare an outcome other than success.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from press import modules
 
 PYTHON = ("python", "py")
 SHELLS = {"bash": "bash", "sh": "sh", "console": "sh"}
-OURS = ("ranks", "timeout", "raises", "hang", "start", "waits")
+OURS = ("ranks", "timeout", "raises", "hang", "start", "waits", "predict")
 THEIRS = ("exec", "source", "result", "id", "idprefix", "html", "returncode", "title", "hl_lines",
           "linenums", "tabs", "updatetoc", "width")  # fmt: skip
 PLAIN = ("title", "hl_lines", "linenums", "exec")
@@ -50,6 +50,7 @@ class Fence:
     raises:     text of the error that it declares, or ""
     hang:       seconds after which it declares to be stuck, or 0
     waits:      it mostly sleeps, so it may run beside programs that compute
+    predict:    its output is folded; this changes nothing that runs
     returncode: the exit status that it declares
     options:    all options as written
     """
@@ -64,6 +65,7 @@ class Fence:
     raises: str = ""
     hang: float = 0.0
     waits: bool = False
+    predict: bool = False
     returncode: int = 0
     options: dict[str, str] = field(default_factory=dict)
 
@@ -181,13 +183,24 @@ def _number(options: dict[str, str], name: str, kind: type, low: float, high: fl
     return {name: value}
 
 
+def _switch(options: dict[str, str], name: str) -> bool:
+    value = options.get(name, "off")
+    if value not in YES + NO:
+        raise FenceError(f'{name}={value!r} is neither {name}="on" nor {name}="off"')
+    return value in YES
+
+
+def _prediction(options: dict[str, str]) -> bool:
+    asked = _switch(options, "predict")
+    if asked and options.get("result") != "text":
+        raise FenceError('predict folds an output of result="text"; add result="text"')
+    return asked
+
+
 def _fence(at: str, language: str, options: dict[str, str], code: str | None) -> Fence:
     start = options.get("start", "")
     if start not in ("", "fork", "fresh"):
         raise FenceError(f'start={start!r} is neither start="fork" nor start="fresh"')
-    waits = options.get("waits", "off")
-    if waits not in YES + NO:
-        raise FenceError(f'waits={waits!r} is neither waits="on" nor waits="off"')
     ranks = _number(options, "ranks", int, 1, MAX_RANKS)
     if language in SHELLS and (ranks or start):
         raise FenceError("a shell fence runs once; start ranks inside it, with torchrun")
@@ -198,7 +211,8 @@ def _fence(at: str, language: str, options: dict[str, str], code: str | None) ->
         id=options.get("id", ""),
         start=start,
         raises=options.get("raises", ""),
-        waits=waits in YES,
+        waits=_switch(options, "waits"),
+        predict=_prediction(options),
         options=options,
         **ranks,
         **_number(options, "timeout", float, 0.1, 600),

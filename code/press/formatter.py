@@ -33,6 +33,7 @@ STRAY = (
     "a fence was about to run that stands in no page's source; "
     "another fence has printed it, or it is in an included file"
 )
+NOTHING_TO_PREDICT = "predict has no output to fold: the ranks printed nothing"
 BLOCK = r'<div class="[^"]*highlight[^"]*">(?:(?!<div)[\s\S])*?{}\s*</code></pre></div>'
 
 
@@ -104,6 +105,9 @@ class Formatter:
         self.executions[fence.at] = execution
         if execution.problem:
             self.problems.append(execution.problem)
+        elif fence.predict and not any(rank_texts(fence, execution.outcome, code)):
+            todo = "print what the reader is to predict, or leave predict out"
+            self.problems.append(Problem(fence.at, NOTHING_TO_PREDICT, fence.id, todo=todo))
         if not as_text:
             return texts.normalise(execution.outcome.ranks[0].stdout)
         token = TOKEN.format(next(self._numbers), fence.ranks)
@@ -128,6 +132,10 @@ def _put_output(page: str, token: str, execution: Execution, source: str, result
         f"{_download(fence)}</p>"
         f'<pre tabindex="0"><code>{lines or "(no output)"}</code></pre></div>'
     )
+    if fence.predict:
+        who = "it" if fence.ranks == 1 else "the ranks"
+        summary = f"<summary>Show what {who} printed</summary>"
+        block = f'<details class="prediction">{summary}{block}</details>'
     return re.sub(BLOCK.format(re.escape(token)), lambda _: block, page)
 
 

@@ -6,7 +6,7 @@ a complete static figure, controls that stay hidden until the module is there, a
 that the module shows: it computes nothing, the calculator excepted.
 """
 
-from distlab.figures.rings import ring_all_reduce
+from distlab.figures.rings import home_ring, ring_all_reduce
 from distlab.figures.samplers import distributed_sampler
 from distlab.figures.scaling import scaling_calculator
 from distlab.figures.timelines import TimelineCase, ddp_timeline, model_cases, recorded_cases
@@ -15,6 +15,7 @@ __all__ = [
     "TimelineCase",
     "ddp_timeline",
     "distributed_sampler",
+    "home_ring",
     "model_cases",
     "recorded_cases",
     "ring_all_reduce",

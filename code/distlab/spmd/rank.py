@@ -44,7 +44,7 @@ class Place:
         return self.folder / "work"
 
     def file(self, kind: str) -> Path:
-        """Return the file that this rank alone writes: "stdout", "stderr", "stack", "raised", "end"."""
+        """Return a file that this rank alone writes: stdout, stderr, stack, raised or end."""
         return self.folder / f"{kind}{self.rank}"
 
 

@@ -30,6 +30,12 @@ BROKEN: dict[str, tuple[str, ...]] = {
         *on("1", r"dist\.barrier\(\)"),
         *on("01", "finished step 1"),
     ),
+    "eval-forward": (*on("0", r"model\(torch\.zeros"), *on("1", r"dist\.barrier\(\)")),
+    "finally": (
+        *on("0", r"dist\.all_reduce\("),
+        *on("1", r"dist\.barrier\(\)"),
+        r"\A(?!(?:.*\n)*.*ValueError: )",
+    ),
     # errors: who says what
     "raised": (*on("2", "ValueError: bad sample 1234"), *on("013", GONE)),
     "sizes": (
@@ -100,7 +106,11 @@ BROKEN: dict[str, tuple[str, ...]] = {
     "no-sampler": on("01", r"\[\[0, 1, 2, 3, 4, 5\], \[0, 1, 2, 3, 4, 5\]\]"),
     "same-seed": (r"0: (mask .*)\n(?:.*\n)*1: \1",),
     "load-after-wrap": (*on("0", r"weight 4\.5$"), r"^1: weight (?!4\.5)"),
-    "batchnorm": (*on("0", r"running mean 0\.1$"), *on("1", r"running mean 1\.1$")),
+    "batchnorm": (
+        *on("0", r"running mean 0\.1$"),
+        *on("1", r"running mean 1\.1$"),
+        *on("01", r"after eval\(\) 0\.1$"),
+    ),
     "restart-from-zero": (*on("0", "attempt 1 step 0"), *on("0", "exit status 0")),
 }
 """By the exhibit's slug: what its broken program must show."""
@@ -129,6 +139,8 @@ FIXED: dict[str, tuple[str, ...]] = {
     "init-twice": on("0", "experiment 2 on 1 rank"),
     "record": (*on("0", "exit status 1"), *on("0", "KeyError: 'label_7'")),
     "no-destroy": on("01", "result: trained"),
+    "finally": (*on("1", "ValueError: bad sample 1234"), *on("0", GONE)),
+    "eval-forward": (*on("0", "batch 2 score"), r"\A(?!(?:.*\n)*1: batch)"),
     "orphans": (*on("0", "worker 0 is gone"), *on("0", "worker 1 is gone")),
     "off-by-one": on("012", r"samples 300\.0 loss 3\.0"),
     "async": on("01", r"sum 6\.0"),

@@ -15,6 +15,7 @@ from browser import visits
 from browser.visits import Setting, faults, reader, visit
 from distlab import cost, figures, ring, sampling, timeline
 from distlab.figures import markup, samplers
+from distlab.plots import looks, rings
 from press.project import ROOT
 
 WIDGETS = ROOT / "content/assets/widgets"
@@ -88,7 +89,7 @@ def test_without_javascript_a_figure_is_complete_and_shows_no_dead_control(chrom
     with reader(chromium, Setting(390), java_script_enabled=False) as context:
         figure = visit(context, home, "light.html").page.locator(name)
 
-        assert figure.locator("svg, table.data:has(tbody)").first.is_visible()
+        assert figure.locator("svg:not([data-live] *), table.data:has(tbody)").first.is_visible()
         assert not figure.locator("fieldset").is_visible()
 
 
@@ -159,6 +160,71 @@ def expected_ring(world_size):
     return sends, ring.states(sends, start, ring.join)
 
 
+# What a reader sees of the drawn ring: each filled part (colour, place, height) and each word.
+IN_THE_RING = """(svg, solid) => {
+  const all = (what, read) => [...svg.querySelectorAll(what)].map(read);
+  const sides = (r) => ["x", "y", "width", "height"].map((side) => Number(r.getAttribute(side)));
+  return {
+    filled: all(`rect[fill-opacity="${solid}"]`, (r) => [r.getAttribute("fill"), ...sides(r)]),
+    frames: all("rect.frame", (r) => r.getAttribute("stroke-width")),
+    words: all("text", (text) => text.textContent),
+    paths: all("path", (path) => path.getAttribute("d")),
+  };
+}"""
+
+
+def drawn_ring(parts, state, leaving):
+    """Return the filled parts that the ring must show: all chunks, then those on their way."""
+    world_size = len(state)
+    cells = [
+        (parts.cell(rank, chunk), chunk, len(ranks))
+        for rank, chunks in enumerate(state)
+        for chunk, ranks in enumerate(chunks)
+    ]
+    cells += [(parts.tokens[s.src], s.chunk, len(state[s.src][s.chunk])) for s in leaving]
+    return [
+        (
+            f"var(--fig-{chunk + 1})",
+            rect.x,
+            rect.y + rect.height * (1 - count / world_size),
+            rect.width,
+            rect.height * count / world_size,
+        )
+        for rect, chunk, count in cells
+    ]
+
+
+@pytest.mark.parametrize("world_size", range(2, 9))
+def test_every_step_of_the_drawn_ring_is_pythons(shared, world_size):
+    figure = shared.locator("ring-all-reduce")
+    sends, states = expected_ring(world_size)
+    parts = rings.layout(world_size, rings.large(world_size))
+    figure.get_by_role("combobox", name="Ranks").select_option(str(world_size))
+    for step, state in enumerate(states):
+        leaving = [s for s in sends if s.step == step]
+        svg = figure.locator("[data-live] svg")
+        drawn = svg.evaluate(IN_THE_RING, looks.SOLID)
+
+        for shown, expected in zip(drawn["filled"], drawn_ring(parts, state, leaving), strict=True):
+            assert shown[0] == expected[0]
+            assert shown[1:] == pytest.approx(expected[1:], abs=0.1)
+        names = [word for word in drawn["words"] if re.fullmatch(r"c\d", word)]
+        assert names == [f"c{send.chunk}" for send in leaving]
+        thick = [frame for frame in drawn["frames"] if frame != "0.8"]
+        assert len(thick) == (world_size if step else 0)
+        lines = (parts.shafts, parts.heads) if leaving else (parts.links,)
+        assert drawn["paths"] == ["".join(pieces) for pieces in lines]
+        said = svg.get_attribute("aria-label")
+        moves = [f"c{s.chunk} from rank {s.src} to {s.dst}" for s in leaving]
+        assert said == (
+            f"The ring. On the way: {', '.join(moves)}."
+            if moves
+            else "The ring at rest: every rank has every sum."
+        )
+        if leaving:
+            figure.get_by_role("button", name="Next").click()
+
+
 @pytest.mark.parametrize("world_size", range(2, 9))
 def test_every_step_of_the_ring_is_pythons(shared, world_size):
     figure = shared.locator("ring-all-reduce")
@@ -207,6 +273,30 @@ def test_the_ring_is_stepped_by_keyboard_and_stops_at_both_ends(fresh):
     for _ in range(9):
         fresh.keyboard.press("Enter")
     assert status.inner_text().startswith("Start")
+    fresh.keyboard.press("ArrowRight")  # on a button, too
+    fresh.keyboard.press("ArrowRight")
+    fresh.keyboard.press("ArrowLeft")
+    assert status.inner_text().startswith("Step 1 of 6")
+
+
+def test_a_chunk_leaves_its_rank_only_for_readers_who_allow_motion(chromium, home):
+    moving = "getComputedStyle(document.querySelector('ring-all-reduce svg g')).animationName"
+    for motion, name in (("no-preference", "leave"), ("reduce", "none")):
+        with reader(chromium, Setting(1440)) as context:
+            page = visit(context, home, "light.html").page
+            page.emulate_media(reduced_motion=motion)
+            assert page.evaluate(moving) == name
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1440, True), (390, False)])
+def test_the_rings_table_stands_beside_it_or_below_it(chromium, home, width, beside):
+    with reader(chromium, Setting(width)) as context:
+        live = visit(context, home, "light.html").page.locator("ring-all-reduce [data-live]")
+        ring_box, table = (live.locator(part).bounding_box() for part in ("svg", "table"))
+
+        assert (table["x"] >= ring_box["x"] + ring_box["width"]) == beside
+        assert (table["y"] >= ring_box["y"] + ring_box["height"]) == (not beside)
+        assert ring_box["width"] > 300
 
 
 # ----------------------------------------------------------------------------------- DDP's timeline

@@ -1,6 +1,8 @@
 """The figures' HTML without a browser: well-formed, named controls, safe data, equal every time."""
 
+import html
 import json
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -75,6 +77,20 @@ def test_the_same_call_gives_the_same_text(name, draw):
 @every_figure
 def test_a_figure_is_a_reasonable_part_of_a_page(name, draw):
     assert len(draw()) < 60_000
+
+
+def test_the_home_pages_ring_is_a_picture_alone_that_says_what_every_rank_holds():
+    """After two of three additions: rank r has summed three ranks in chunk r + 1, two in r + 2."""
+    text = figures.home_ring()
+    page = Reader(text)
+    said = html.unescape(re.search(r"<desc [^>]*>(.*?)</desc>", text)[1])
+
+    assert [tag for tag, *_ in page.tags][:2] == ["figure", "svg"]
+    assert (page.open, page.scripts) == ([], [])
+    assert len(text) < 5_000
+    assert "rank 0 holds 1, 3, 2, 1; rank 1 holds 1, 1, 3, 2; rank 2 holds 2, 1, 1, 3;" in said
+    assert "step 3, add: rank 0 sends chunk 1 to rank 1, rank 1 sends chunk 2 to rank 2" in said
+    assert "step 3 of 6" in text.partition("<figcaption>")[2]
 
 
 def test_data_cannot_end_the_script_it_stands_in():

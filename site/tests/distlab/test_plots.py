@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from distlab import collectives, cost, plots, ring, spmd, timeline
+from distlab.plots import looks
 
 SVG = "{http://www.w3.org/2000/svg}"
 LAYERS = tuple(timeline.Layer(f"layer {n}", 2e-3, 2**20) for n in reversed(range(8)))
@@ -17,15 +18,27 @@ WAYS = timeline.variants(LAYERS, 2 * 2**20, timeline.Link(5e-4, 1e-3 / 2**20))
 MEMORY = cost.memory(cost.Case())
 
 
-def ring_figure(world_size):
+def all_reduce(world_size):
     sends = ring.schedule("all_reduce", world_size)
     start = ring.contributors("all_reduce", world_size)
-    return plots.ring(ring.states(sends, start, ring.join), ring.steps(sends))
+    return ring.states(sends, start, ring.join), ring.steps(sends)
+
+
+def ring_figure(world_size):
+    return plots.ring(*all_reduce(world_size))
+
+
+def ring_moment(world_size, moment):
+    return plots.ring_moment(*all_reduce(world_size), moment)
 
 
 FIGURES = {
     **{name: lambda tile=tile: plots.collective(tile) for name, tile in collectives.TILES.items()},
     **{f"ring {p}": lambda p=p: ring_figure(p) for p in (2, 3, 4, 8)},
+    **{
+        f"ring {p} after {n}": lambda p=p, n=n: ring_moment(p, n)
+        for p, n in ((2, 0), (4, 2), (7, 5))
+    },
     **{name: lambda n=name, s=spans: plots.timeline(n, s, 0.03) for name, spans in WAYS.items()},
     "no spans": lambda: plots.timeline("empty", ()),
     "memory": lambda: plots.bars(
@@ -52,7 +65,7 @@ def test_a_figure_is_an_image_with_a_name_and_a_description(draw):
 
 @every_figure
 def test_colours_are_the_themes(draw):
-    without_fallbacks = re.sub(r"var\(--fig-(ink|paper|[1-6]), [^)]*\)", "THEME", draw())
+    without_fallbacks = re.sub(r"var\(--fig-(ink|paper|[1-8]), [^)]*\)", "THEME", draw())
 
     painted = re.findall(r'(?:fill|stroke)="([^"]*)"', without_fallbacks)
     assert set(painted) <= {"THEME", "none"}
@@ -104,11 +117,37 @@ def test_a_figure_is_a_few_kilobytes():
     assert len(ring_figure(4)) < 16384
 
 
-def test_the_ring_picture_shows_the_counts_of_every_state():
-    """World size 2: both own 1; after the sum each owns a 2; after the copy all are 2."""
-    shown = [element.text for element in parse(ring_figure(2)).iter(f"{SVG}text")]
+def filled(figure, colour):
+    """Return the heights of what is filled with a colour, in the order drawn."""
+    paths = [
+        path.get("d")
+        for path in parse(figure).iter(f"{SVG}path")
+        if path.get("fill", "").startswith(f"var(--fig-{colour},")
+        and path.get("fill-opacity") == f"{looks.SOLID}"
+    ]
+    return [float(height) for height in re.findall(r"v([\d.]+)", "".join(paths))]
 
-    assert [word for word in shown if word.isdigit()] == list("1111" + "2112" + "2222")
+
+def test_the_ring_picture_fills_a_cell_as_ranks_are_summed_in_it():
+    """World size 2: both own half of each sum; then each owns one sum; after the copy, both."""
+    half, whole = 8, 16  # a token on its way is lower
+    figure = ring_figure(2)
+
+    rows = [[h for h in filled(figure, colour) if h in {half, whole}] for colour in (1, 2)]
+    assert rows[0] == [half, half, whole, half, whole, whole]
+    assert rows[1] == [half, half, half, whole, whole, whole]
+
+
+def test_the_ring_picture_has_one_chunk_on_its_way_for_each_send():
+    """World size 3: in each of four steps every rank sends; at the end the ring is at rest."""
+    figure = ring_figure(3)
+    heads = [
+        p for p in parse(figure).iter(f"{SVG}path") if not p.get("stroke") and not p.get("fill")
+    ]
+    names = [e.text for e in parse(figure).iter(f"{SVG}text") if re.fullmatch(r"c\d", e.text)]
+
+    assert [path.get("d").count("M") for path in heads] == [4 * 3]
+    assert sorted(names) == sorted(f"c{send.chunk}" for send in ring.schedule("all_reduce", 3))
 
 
 def test_the_ring_picture_frames_what_arrived():

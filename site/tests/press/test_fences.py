@@ -6,6 +6,7 @@ import pytest
 
 from distlab.spmd import Outcome, RankOutcome, texts
 from press import fences
+from press.drift import recordings
 from press.fences import FenceError, read_header
 from press.judge import judge, rank_texts
 
@@ -33,6 +34,10 @@ REFUSED = {
     'exec="on" raises=""': "every error would match",
     'exec="on" start="spawn"': "start='spawn' is neither",
     'exec="on" waits="long"': "waits='long' is neither",
+    'exec="on" result="text" predict="yes!"': "predict='yes!' is neither",
+    'exec="on" predict="on"': 'predict folds an output of result="text"; add result="text"',
+    'exec="on" source="console" predict="on"': 'add result="text"',
+    'predict="on" result="text"': 'add exec="on"',
     'exec="on" at="content/x.md:1"': "at is no option",
     ',exec="on"': "cannot read ','",
     "exec": "cannot read 'exec'",
@@ -79,6 +84,17 @@ def test_the_options_of_a_fence_are_those_of_its_program():
     assert read_header("a:1", "bash", 'exec="on" hang="2"', "x").program("x").waits
     assert read_header("a:1", "bash", 'exec="on" waits="on"', "x").program("x").waits
     assert not read_header("a:1", "bash", 'exec="on" waits="off"', "x").program("x").waits
+
+
+def test_a_recording_of_a_fence_does_not_know_whether_its_output_is_folded():
+    info = 'exec="on" result="text" id="sum" ranks="2"'
+    plain, folded = (
+        read_header("content/x.md:3", "python", f"{info}{more}", "x")
+        for more in ("", ' predict="on"')
+    )
+
+    assert (plain.predict, folded.predict) == (False, True)
+    assert recordings.fence_item(plain) == recordings.fence_item(folded)
 
 
 def outcome(cause, *exits, stderr="", killed=()):

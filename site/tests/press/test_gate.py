@@ -14,6 +14,7 @@ from markdown_exec import formatter, validator
 
 from press import build, executor, scan
 from press.formatter import Formatter
+from tools.site_copy import Site
 
 GOOD = '\n```python exec="on" id="good"\nprint("fine")\n```\n'
 HEADERS = {
@@ -131,6 +132,7 @@ RUNS = {
         "rank 1 ended with exit status 1",
     ),
     "floods": ("while True: print('x' * 100)", "", "wrote without end"),
+    "predicts nothing": ("pass", 'predict="on"', "predict has no output to fold"),
 }  # fmt: skip
 
 
@@ -250,6 +252,69 @@ def test_what_must_pass_passes_from_the_cache_as_well(copy_of_site):
     assert warm.status == 0, warm.said
     assert all(entry["cached"] for entry in again)
     assert page == (warm.public / "index.html").read_text()
+
+
+BOXED = """# A page
+
+```python exec="on" source="above" result="text" ranks="2" predict="on"
+print("of both")
+```
+
+??? version "In 2.8: closed"
+
+    ```python exec="on" result="text" id="nested" source="above" predict="on"
+    if True:
+
+        print("of one")
+    ```
+
+    ??? note "Closed as well"
+
+        ```python exec="on" html="on" id="figure" source="above"
+        def figure():
+            print('<b id="drawn">a figure</b>')
+
+        figure()
+        ```
+"""
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory):
+    """Build the page BOXED; return its outcomes' folder and what was built."""
+    folder = tmp_path_factory.mktemp("boxed")
+    site = Site(folder)
+    site.write(BOXED)
+    return folder / "outcomes", site.build("-q", FENCE_CACHE=str(folder / "outcomes"))
+
+
+def test_a_predicted_output_is_folded_and_can_be_searched(boxed):
+    _, built = boxed
+    page = (built.public / "index.html").read_text()
+    both, one = re.findall(r'<details class="prediction">(.*?)</details>', page, re.DOTALL)
+
+    assert built.status == 0, built.said
+    assert both.startswith("<summary>Show what the ranks printed</summary>")
+    assert '<span class="rank">ranks 0-1</span> of both' in both
+    assert one.startswith("<summary>Show what it printed</summary>")
+    assert "of one" in one
+    found = (built.public / "search/search_index.json").read_text()
+    assert all(word in found for word in ("of both", "of one", "a figure"))
+
+
+def test_a_fence_in_a_box_is_the_same_program_to_all_who_read_it(boxed):
+    """Its scan and superfences agree on the text, so that no fence runs twice."""
+    outcomes, built = boxed
+    asked = scan.text(BOXED, "content/index.md").fences
+    record = json.loads((built.public / "executions.json").read_text())
+
+    assert asked[1].code == 'if True:\n\n    print("of one")'
+    assert [entry["id"] for entry in record] == ["", "nested", "figure"]
+    assert len(list(outcomes.iterdir())) == 3
+    for fence in asked[1:]:
+        taken = (built.public / f"index/{fence.id}.py").read_text()
+        assert taken == f"# python {fence.id}.py\n{fence.code}\n"
+    assert '<b id="drawn">a figure</b>' in (built.public / "index.html").read_text()
 
 
 def test_output_cannot_leave_its_block(copy_of_site):

@@ -142,7 +142,10 @@ def plain_step(net, opt, x, y):
 
 
 def no_sync_step(net, opt, x, y):
-    """Accumulate the gradients of two micro-batches, communicate once."""
+    """Accumulate the gradients of two micro-batches, communicate once.
+
+    Gradients add up, so each loss is divided by the number of micro-batches.
+    """
     (x1, x2), (y1, y2) = x.chunk(2), y.chunk(2)
     opt.zero_grad()
     with net.no_sync():  # the forward too: it decides whether its backward communicates

@@ -207,7 +207,7 @@ def check_checkpoint(runs: Runs, _: dict) -> None:
     (whole,) = runs.shared("whole")
     assert [len(whole.seen("writes", rank)) for rank in range(2)] == [6, 0], "writers"
     saved = torch.load(runs.checkpoint("whole"))
-    states = {state["cpu"].numpy().tobytes() for state in saved["random"]}
+    states = {state["cpu"].numpy().tobytes() for state in saved["rng"]}
 
     assert not [name for name in saved["model"] if name.startswith("module.")], "names"
     assert len(states) == 2, "random numbers"
@@ -471,13 +471,13 @@ MUTANTS = {  # what is forgotten: (in the script, in the copy, the check that no
     "the scheduler": (', "scheduler": scheduler', "", check_resume, "model differs"),
     "the random numbers": ("of.set_rng_state(saved", "(saved", check_resume, "model differs"),
     "whose random numbers": (
-        'saved["random"][rank][name]',
-        'saved["random"][0][name]',
+        'saved["rng"][rank][name]',
+        'saved["rng"][0][name]',
         check_resume,
         "model differs",
     ),
-    "the epoch": ("else (epoch, done))", "else (0, done))", check_resume, "where it begins"),
-    "the step": ("else (epoch, done))", "else (epoch, 0))", check_resume, "where it begins"),
+    "the epoch": ("else (epoch, done)", "else (0, done)", check_resume, "where it begins"),
+    "the step": ("else (epoch, done)", "else (epoch, 0)", check_resume, "where it begins"),
     "one step": (
         "[done // world :]",
         "[done // world + (done > 0) :]",
@@ -509,7 +509,7 @@ MUTANTS = {  # what is forgotten: (in the script, in the copy, the check that no
         "samples of training",
     ),
     "that a rank is new": (
-        'if rank < len(saved["random"])',
+        'if rank < len(saved["rng"])',
         "if True",
         check_other_world_sizes,
         "does not end well",

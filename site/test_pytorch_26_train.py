@@ -7,7 +7,9 @@ show that a check would notice.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -24,6 +26,7 @@ from distlab.spmd import Launcher, Outcome, Program, RankOutcome
 
 SITE = Path(__file__).parent
 TRAIN = SITE.parent / "content/courses/pytorch/code/26_train.py"
+PAGE = TRAIN.parents[1] / "26_ddp_gloo.md"
 SPY = SITE / "tests/modules/train_spy.py"
 TORCHRUN = "-m torch.distributed.run --standalone --local-addr=127.0.0.1 --nproc_per_node"
 HANG = 200  # seconds: alone on a machine a forked run takes one, one of torchrun six
@@ -392,6 +395,19 @@ def test_a_run_that_is_over_ends_at_once_when_started_again(right):
 
     assert done.exits == [0, 0]
     assert done.said == [f"2 ranks begin at epoch {EPOCHS}, sample 0"]
+
+
+def test_the_page_shows_whole_pieces_of_the_script():
+    """It includes lines by their numbers, so that no marks stand in what readers take away."""
+    shown = re.findall(rf'/{TRAIN.name}:(\d+):(\d+)"', PAGE.read_text())
+    pieces = {
+        (str(piece.lineno), str(piece.end_lineno))
+        for piece in ast.walk(ast.parse(TRAIN.read_text()))
+        if isinstance(piece, ast.FunctionDef | ast.For)
+    }
+
+    assert shown
+    assert [lines for lines in shown if lines not in pieces] == []
 
 
 # ---- Copies that lack one thing do not ----------------------------------------------------------

@@ -7,22 +7,26 @@ show that a check would notice.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+import shlex
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import pytest
 import torch
 
-from distlab.spmd import Launcher, Outcome, Program
+from distlab.spmd import Launcher, Outcome, Program, RankOutcome
 
 SITE = Path(__file__).parent
 TRAIN = SITE.parent / "content/courses/pytorch/code/26_train.py"
+PAGE = TRAIN.parents[1] / "26_ddp_gloo.md"
 SPY = SITE / "tests/modules/train_spy.py"
 TORCHRUN = "-m torch.distributed.run --standalone --local-addr=127.0.0.1 --nproc_per_node"
 HANG = 200  # seconds: alone on a machine a forked run takes one, one of torchrun six
@@ -66,24 +70,37 @@ class Done:
         return [index for of, index in self.seen("sample", rank) if of == length]
 
 
+SHARED = {
+    "whole": {},
+    "exact": {"exact": True},
+    "killed": {"kill": [1, FATAL]},  # who resumes it takes a copy of its checkpoint
+    "whole on 4": {"ranks": 4},
+    "killed on 4": {"ranks": 4, "kill": [3, FATAL]},
+}
+"""Runs that several checks look at, or one with something else at the same time."""
+
+
 class Runs:
     """The runs of one script, each made when a check asks for it."""
 
     def __init__(self, launcher: Launcher, folder: Path, script: Path = TRAIN):
         self.launcher, self.folder, self.script = launcher, folder, script
+        self.begun: dict[str, Callable[[], Done]] = {}
 
     def checkpoint(self, name: str) -> Path:
         """Return where runs of this name keep their checkpoint."""
         return self.folder / f"{name}.pt"
 
+    def program(self, ranks: int, told: dict) -> Program:
+        """Return a run of the script with a spy who was told this."""
+        env = (("SPY", json.dumps(told | {"script": str(self.script)})),)
+        return Program(SPY.read_text(), ranks=ranks, timeout=HANG, env=env)
+
     def start(self, name: str, ranks: int = 2, options: tuple = (), **told) -> Callable[[], Done]:
         """Start a run on the checkpoint of this name; what is returned waits for it."""
         path, events = self.checkpoint(name), self.folder / f"{name}.{len(told)}.{ranks}"
-        options = [*OPTIONS, f"--checkpoint={path}", *options]
-        told |= {"script": str(self.script), "options": options}
-        told |= {"checkpoint": str(path), "events": str(events)}
-        env = (("SPY", json.dumps(told)),)
-        program = Program(SPY.read_text(), ranks=ranks, timeout=HANG, env=env)
+        told["options"] = [*OPTIONS, f"--checkpoint={path}", *options]
+        program = self.program(ranks, told | {"checkpoint": str(path), "events": str(events)})
         running: Future[Outcome] = self.launcher.submit(program)
         return lambda: Done(running.result(), [_read(f"{events}.{rank}") for rank in range(ranks)])
 
@@ -96,26 +113,12 @@ class Runs:
         shutil.copy(self.checkpoint(name), self.checkpoint(new))
         return new
 
-    @cached_property
-    def whole(self) -> Done:
-        """Undisturbed, on two ranks."""
-        return self.run("whole")
-
-    @cached_property
-    def exact(self) -> Done:
-        """Without dropout and in float64, on two ranks."""
-        return self.run("exact", exact=True)
-
-    @cached_property
-    def killed(self) -> Done:
-        """Rank 1 is killed; the checkpoint stays where it is, whoever resumes takes a copy."""
-        return self.run("killed", kill=[1, FATAL])
-
-    @cached_property
-    def resumed(self) -> Done:
-        """Killed, resumed on as many ranks."""
-        assert self.killed.exits == [1, -9]
-        return self.run(self.copy("killed", "resumed"))
+    def shared(self, *names: str) -> list[Done]:
+        """Return runs of SHARED, side by side; each is made once, however many checks ask."""
+        for name in names:
+            if name not in self.begun:
+                self.begun[name] = self.start(name, **SHARED[name])
+        return [self.begun[name]() for name in names]
 
 
 def _read(path: str) -> list[list]:
@@ -174,8 +177,8 @@ print(json.dumps(found))
 
 def check_algebra(runs: Runs, reference: dict, done: Done | None = None) -> None:
     """Every rank steps, and rank 0 logs, as one process does that has the whole batch."""
-    done = done or runs.exact
-    assert set(done.exits) == {0}, "it does not end well"
+    done = done or runs.shared("exact")[0]
+    assert set(done.exits) == {0}, "does not end well"
     for rank in range(len(done.exits)):
         for number, (mine, its) in enumerate(
             zip(done.seen("step", rank), reference["steps"], strict=True)
@@ -186,7 +189,7 @@ def check_algebra(runs: Runs, reference: dict, done: Done | None = None) -> None
             )
     for what, count in (("training", STEPS * BATCH), ("held out", HELD_OUT)):
         logged = [
-            f"epoch {epoch}, {what}: loss {loss:.6f} over {count} samples"
+            f"epoch {epoch}, {what}: loss {loss:.4f} over {count} samples"
             for epoch, loss in enumerate(reference[what])
         ]
         assert [line for line in done.said if what in line] == logged, f"log of {what}"
@@ -194,46 +197,50 @@ def check_algebra(runs: Runs, reference: dict, done: Done | None = None) -> None
 
 def check_communication(runs: Runs, _: dict) -> None:
     """Let the ranks talk once a step, and once before; nobody evaluates through DDP."""
+    (whole,) = runs.shared("whole")
     for rank in range(2):
-        last = [event for event in runs.whole.seen("bucket", rank) if event == [True]]
+        last = [event for event in whole.seen("bucket", rank) if event == [True]]
         assert len(last) == 1 + EPOCHS * STEPS, "all-reduces"
-        assert runs.whole.seen("evaluates through DDP", rank) == [], "evaluates through DDP"
+        assert whole.seen("evaluates through DDP", rank) == [], "evaluates through DDP"
+        assert whole.seen("drops out while it evaluates", rank) == [], "drops out"
 
 
 def check_checkpoint(runs: Runs, _: dict) -> None:
     """Rank 0 writes it, for a model that knows nothing of DDP, with each rank's random numbers."""
-    assert set(runs.whole.exits) == {0}
+    (whole,) = runs.shared("whole")
+    assert [len(whole.seen("writes", rank)) for rank in range(2)] == [6, 0], "writers"
     saved = torch.load(runs.checkpoint("whole"))
-    states = {state["cpu"].numpy().tobytes() for state in saved["random"]}
+    states = {state["cpu"].numpy().tobytes() for state in saved["rng"]}
 
     assert not [name for name in saved["model"] if name.startswith("module.")], "names"
     assert len(states) == 2, "random numbers"
-    assert [len(runs.whole.seen("writes", rank)) for rank in range(2)] == [6, 0], "writers"
 
 
 def check_resume(runs: Runs, _: dict) -> None:
     """Killed and resumed, a run ends with the bits of the undisturbed one."""
-    compare(runs, runs.whole, "whole", runs.resumed, "resumed")
+    compare(runs, "whole", "killed")
 
 
 def check_resume_on_four(runs: Runs, _: dict) -> None:
     """... also where the order of a sum over ranks matters."""
-    whole, killed = runs.start("whole4", 4), runs.run("four", 4, kill=[3, FATAL])
-    assert killed.exits == [1, 1, 1, -9]
-    compare(runs, whole(), "whole4", runs.run("four", 4), "four")
+    compare(runs, "whole on 4", "killed on 4")
 
 
-def compare(runs: Runs, whole: Done, name: str, resumed: Done, other: str) -> None:
-    """Hold a resumed run against the undisturbed one."""
-    assert set(whole.exits) == {0}, "the undisturbed run does not end well"
-    assert set(resumed.exits) == {0}, f"does not end well: {resumed.last_words(0)}"
+def compare(runs: Runs, undisturbed: str, disturbed: str) -> None:
+    """Resume a run that was killed, and hold it against the undisturbed one."""
+    whole, killed = runs.shared(undisturbed, disturbed)
     ranks = len(whole.exits)
+    assert set(whole.exits) == {0}, "the undisturbed run does not end well"
+    assert killed.exits == [1] * (ranks - 1) + [-9], "the killed run"
+    name = runs.copy(disturbed, f"{disturbed}, resumed")
+    resumed = runs.run(name, ranks)
+    assert set(resumed.exits) == {0}, f"does not end well: {resumed.last_words(0)}"
     assert resumed.said[0] == f"{ranks} ranks begin at epoch 1, sample {DONE}", "where it begins"
     for rank in range(ranks):
         left = REST // ranks
         samples = [run.samples(SAMPLES, rank)[-left:] for run in (whole, resumed)]
         assert samples[0] == samples[1], "samples after the resume"
-    ends = [torch.load(runs.checkpoint(name)) for name in (name, other)]
+    ends = [torch.load(runs.checkpoint(each)) for each in (undisturbed, name)]
     for part in ends[0]:
         assert flat(ends[0][part]) == flat(ends[1][part]), f"{part} differs"
     assert whole.said[-1] == resumed.said[-1], "log"
@@ -250,7 +257,7 @@ def flat(state: object) -> object:
 
 def check_other_world_sizes(runs: Runs, _: dict) -> None:
     """Resumed on fewer or more ranks, each sample that is left of the epoch comes once."""
-    assert runs.killed.exits == [1, -9]
+    runs.shared("killed")
     started = {p: runs.start(runs.copy("killed", f"on{p}"), p, timeout=10) for p in (1, 3, 4)}
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(1)).tolist()
     for ranks, wait in started.items():
@@ -258,7 +265,7 @@ def check_other_world_sizes(runs: Runs, _: dict) -> None:
         taken = [i for rank in range(ranks) for i in done.samples(SAMPLES, rank)]
         asked = [i for rank in range(ranks) for i in done.samples(HELD_OUT, rank)]
 
-        assert set(done.exits) == {0}, "it does not end well"
+        assert set(done.exits) == {0}, "does not end well"
         assert done.said[0] == f"{ranks} ranks begin at epoch 1, sample {DONE}"
         assert Counter(taken) == Counter(order[DONE : DONE + REST]), "samples of training"
         assert Counter(asked) == Counter(range(HELD_OUT)), "samples held out"
@@ -276,21 +283,21 @@ def check_killed_in_save(runs: Runs, _: dict) -> None:
 def check_error(runs: Runs, _: dict) -> None:
     """Let a rank that raises say so at once, and leave its group."""
     done = runs.run("error", timeout=3, **{"raise": [1, 5]})
-    assert done.exits == [1, 1]
+    assert done.exits == [1, 1], "does not end"
     assert done.last_words(1) == "[rank1]: ValueError: this rank is at fault", "the error is hidden"
     assert done.seen("end", 1)[0][1] is False, "the group is kept"
 
 
 def check_end(runs: Runs, _: dict) -> None:
     """Let a rank that is done have left its group, and keep no thread of it."""
-    assert set(runs.whole.exits) == {0}
+    (whole,) = runs.shared("whole")
     for rank in range(2):
-        assert runs.whole.seen("end", rank) == [[1, False]], "the group is kept"
+        assert whole.seen("end", rank) == [[1, False]], "the group is kept"
 
 
 def check_blind_rank(runs: Runs, _: dict) -> None:
     """Let a rank that does not find the file begin where the others do, or not at all."""
-    assert runs.killed.exits == [1, -9]
+    runs.shared("killed")
     done = runs.run(runs.copy("killed", "blind"), blind=1, timeout=3)
     assert set(done.exits) == {0}, "the ranks begin apart"
     assert len(done.samples(SAMPLES, 1)) == REST // 2, "the ranks begin apart"
@@ -298,8 +305,8 @@ def check_blind_rank(runs: Runs, _: dict) -> None:
 
 def check_autocast(runs: Runs, _: dict) -> None:
     """With --autocast it computes something else, and nearly the same."""
-    done = runs.run("autocast", options=("--autocast",))
-    (full, half) = (float(run.said[-1].split()[-4]) for run in (runs.whole, done))
+    (whole,), done = runs.shared("whole"), runs.run("autocast", options=("--autocast",))
+    full, half = (float(run.said[-1].split()[-4]) for run in (whole, done))
     assert full != half, "computes in float32"
     assert full == pytest.approx(half, rel=0.1)
 
@@ -341,7 +348,7 @@ def test_the_reference_clips_some_steps_and_not_all(reference):
 
 
 BAD = {
-    "nothing": b"",
+    "nothing": b" ",
     "a text": b"weights\n",
     "half of it": None,
     "another program's": {"model": {}},
@@ -355,10 +362,8 @@ def test_a_bad_checkpoint_is_refused_in_a_sentence(right, content):
     if isinstance(content, dict):
         torch.save(content, path)
     else:
-        assert right.killed.exits == [1, -9]
-        path.write_bytes(
-            right.checkpoint("killed").read_bytes()[:-100] if content is None else content
-        )
+        right.shared("killed")
+        path.write_bytes(content or right.checkpoint("killed").read_bytes()[:-100])
     done = right.run("bad", timeout=10)
 
     assert done.exits == [1, 1]
@@ -368,11 +373,13 @@ def test_a_bad_checkpoint_is_refused_in_a_sentence(right, content):
 
 
 def test_a_missing_folder_is_refused_before_anything_is_computed(right):
-    done = right.run("no/folder", options=())
+    told = {"options": ["--checkpoint=no/folder.pt"], "checkpoint": "no", "events": "events"}
+    program = right.program(2, told)
+    ranks = right.launcher.run(program).ranks
 
-    assert done.exits == [2, 2]
-    assert done.last_words(0).endswith("where the checkpoint would be kept, is no folder")
-    assert done.seen("sample", 0) == []
+    assert [rank.exit for rank in ranks] == [2, 2]
+    sentence = "error: no, where the checkpoint would be kept, is no folder"
+    assert all(rank.stderr.splitlines()[-1].endswith(sentence) for rank in ranks)
 
 
 def test_ranks_that_cannot_share_a_step_are_told(right):
@@ -383,8 +390,263 @@ def test_ranks_that_cannot_share_a_step_are_told(right):
 
 
 def test_a_run_that_is_over_ends_at_once_when_started_again(right):
-    assert right.whole.exits == [0, 0]
+    right.shared("whole")
     done = right.run(right.copy("whole", "over"))
 
     assert done.exits == [0, 0]
     assert done.said == [f"2 ranks begin at epoch {EPOCHS}, sample 0"]
+
+
+def test_the_page_shows_whole_pieces_of_the_script():
+    """It includes lines by their numbers, so that no marks stand in what readers take away."""
+    shown = re.findall(rf'/{TRAIN.name}:(\d+):(\d+)"', PAGE.read_text())
+    pieces = {
+        (str(piece.lineno), str(piece.end_lineno))
+        for piece in ast.walk(ast.parse(TRAIN.read_text()))
+        if isinstance(piece, ast.FunctionDef | ast.For)
+    }
+
+    assert shown
+    assert [lines for lines in shown if lines not in pieces] == []
+
+
+# ---- Copies that lack one thing do not ----------------------------------------------------------
+
+STEP = (
+    "            (loss / len(micro_batches)).backward()  # the last one averages over the ranks\n"
+)
+LOSS = "loss = mean_loss(ddp, batch, args)\n"
+NO_SYNC = (
+    "        with nullcontext() if last else ddp.no_sync():  # the forward inside: it decides\n"
+)
+CLIP = "    nn.utils.clip_grad_norm_(ddp.parameters(), MAX_NORM)"
+
+MUTANTS = {  # what is forgotten: (in the script, in the copy, the check that notices, what it says)
+    "set_epoch": ("sampler.set_epoch(epoch)", "pass", check_algebra, "gradient of step 8"),
+    "the division": ("loss / len(micro_batches)", "loss", check_algebra, "gradient of step 0"),
+    "to clip": ("MAX_NORM)", "1e9)", check_algebra, "gradient of step"),
+    "that clipping comes after the average": (
+        f"{STEP}",
+        f"            if last:\n    {CLIP.replace('    nn', '            nn')}\n{STEP}",
+        check_algebra,
+        "gradient of step",
+    ),
+    "the schedule": ("scheduler.step()", "pass", check_algebra, "rate of step 1"),
+    "to sum the log over ranks": (
+        "    dist.all_reduce(sums)\n",
+        "",
+        check_algebra,
+        "log of training",
+    ),
+    "to weigh the log by samples": (
+        "mean_loss(model, batch, args) * len(batch[0])\n        sums[1] += len(batch[0])",
+        "mean_loss(model, batch, args)\n        sums[1] += 1",
+        check_algebra,
+        "log of held out",
+    ),
+    "that padding repeats samples": (
+        "range(dist.get_rank(), len(data), dist.get_world_size())",
+        "list(DistributedSampler(data, shuffle=False))",
+        check_algebra,
+        "log of held out",
+    ),
+    "eval()": ("model.eval()", "pass", check_communication, "drops out"),
+    "no_sync": (
+        "nullcontext() if last else ddp.no_sync()",
+        "nullcontext()",
+        check_communication,
+        "all-reduces",
+    ),
+    "the forward in no_sync": (
+        f"{NO_SYNC}            {LOSS}",
+        f"        {LOSS}{NO_SYNC}",
+        check_communication,
+        "all-reduces",
+    ),
+    "ddp.module in the evaluation": (
+        "evaluate(ddp.module,",
+        "evaluate(ddp,",
+        check_communication,
+        "evaluates through DDP",
+    ),
+    "ddp.module in the checkpoint": (
+        '"model": ddp.module',
+        '"model": ddp',
+        check_checkpoint,
+        "names",
+    ),
+    "a seed per rank": ("SEED + 1 + rank", "SEED + 1", check_checkpoint, "random numbers"),
+    "that rank 0 writes": (
+        "    if dist.get_rank() > 0:\n        return\n",
+        "",
+        check_checkpoint,
+        "writers",
+    ),
+    "the model": ('"model": ddp.module, ', "", check_resume, "optimizer differs"),
+    "the optimizer": (', "optimizer": optimizer', "", check_resume, "model differs"),
+    "the scheduler": (', "scheduler": scheduler', "", check_resume, "model differs"),
+    "the random numbers": ("of.set_rng_state(saved", "(saved", check_resume, "model differs"),
+    "whose random numbers": (
+        'saved["rng"][rank][name]',
+        'saved["rng"][0][name]',
+        check_resume,
+        "model differs",
+    ),
+    "the epoch": ("else (epoch, done)", "else (0, done)", check_resume, "where it begins"),
+    "the step": ("else (epoch, done)", "else (epoch, 0)", check_resume, "where it begins"),
+    "one step": (
+        "[done // world :]",
+        "[done // world + (done > 0) :]",
+        check_resume,
+        "samples after the resume",
+    ),
+    "that others have steps, too": (
+        "[done // world :]",
+        "[done:]",
+        check_resume,
+        "does not end well",
+    ),
+    "a loader's own numbers": (
+        "MICRO_BATCH, generator=torch.Generator()",
+        "MICRO_BATCH",
+        check_resume,
+        "model differs",
+    ),
+    "that DDP reorders its sums": (
+        "    mean_loss(ddp, data[:MICRO_BATCH], args).backward()\n",
+        "",
+        check_resume_on_four,
+        "(model|optimizer) differs",
+    ),
+    "that the world changes": (
+        "accumulation, rest = divmod(GLOBAL_BATCH, MICRO_BATCH * world)",
+        "accumulation, rest = 6, 0",
+        check_other_world_sizes,
+        "samples of training",
+    ),
+    "that a rank is new": (
+        'if rank < len(saved["rng"])',
+        "if True",
+        check_other_world_sizes,
+        "does not end well",
+    ),
+    "to replace the file": (
+        'path.with_suffix(".half")',
+        "path",
+        check_killed_in_save,
+        "does not end well",
+    ),
+    "that an error has no barrier": (
+        "    finally:\n",
+        "    finally:\n        dist.barrier()\n",
+        check_error,
+        "the error is hidden",
+    ),
+    "that a traceback holds the DDP": (
+        "traceback.clear_frames(",
+        "print(",
+        check_error,
+        "does not end",
+    ),
+    "to leave the group": (
+        "        dist.destroy_process_group()",
+        "        pass",
+        check_end,
+        "the group is kept",
+    ),
+    "that rank 0 decides": (
+        "    dist.broadcast_object_list(exists)",
+        "    pass",
+        check_blind_rank,
+        "the ranks begin apart",
+    ),
+    "autocast": ("enabled=args.autocast", "enabled=False", check_autocast, "computes in float32"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_a_copy_that_forgets_something_is_caught(launcher, tmp_path, reference, mutant):
+    (old, new, check, says), source = mutant, TRAIN.read_text()
+    assert source.count(old) == 1
+    copy = tmp_path / "train.py"
+    copy.write_text(source.replace(old, new))
+
+    with pytest.raises(AssertionError, match=says):
+        check(Runs(launcher, tmp_path, copy), reference)
+
+
+# ---- As a reader starts it: torchrun, the file alone in a folder ---------------------------------
+
+
+class Download:
+    """The script as it is downloaded, alone in a folder; Python finds nothing else of ours."""
+
+    def __init__(self, launcher: Launcher, folder: Path):
+        self.launcher, self.folder = launcher, folder
+        shutil.copy(TRAIN, folder)
+
+    def run(self, ranks: int, checkpoint: str, command: str = "26_train.py") -> RankOutcome:
+        """Start some ranks, wait for them."""
+        options = [*OPTIONS, f"--checkpoint={checkpoint}"]
+        return self.shell(f"{TORCHRUN}={ranks} {command} {shlex.join(options)}")
+
+    def watched(self, then: str, **told) -> RankOutcome:
+        """Start two ranks with the spy, do something else when the launcher has ended."""
+        told |= {"script": "26_train.py", "checkpoint": "train.pt", "events": "events"}
+        told["options"] = [*OPTIONS, "--checkpoint=train.pt"]
+        return self.shell(f"{TORCHRUN}=2 {SPY}", f"SPY={shlex.quote(json.dumps(told))}", then)
+
+    def shell(self, arguments: str, variable: str = "A=1", then: str = "true") -> RankOutcome:
+        """Run a Python command with a variable, and then another command."""
+        lines = [
+            "unset PYTHONPATH",
+            f"cd {self.folder}",
+            f"{variable} {sys.executable} {arguments} || echo the launcher ended with $?",
+            then,
+        ]
+        program = Program("\n".join(lines), shell="bash", timeout=HANG)  # noqa: S604
+        (shell,) = self.launcher.run(program).ranks
+        return shell
+
+
+@pytest.fixture(scope="module")
+def dead_twice(launcher, tmp_path_factory):
+    """Let torchrun start the script; kill a rank; start it again; kill torchrun itself."""
+    download = Download(launcher, tmp_path_factory.mktemp("download"))
+    first = download.watched("true", kill=[1, 5])
+    left_alone = "until grep -q end events.0 && grep -q end events.1; do sleep 0.1; done"
+    second = download.watched(left_alone, kill_launcher=FATAL - 3)
+    return download, first, second
+
+
+def test_torchrun_ends_a_job_whose_rank_is_killed(dead_twice):
+    _, first, _ = dead_twice
+
+    assert "the launcher ended with 1" in first.stdout
+    assert "Signal 9 (SIGKILL)" in first.stderr
+
+
+def test_ranks_whose_launcher_is_killed_leave_the_checkpoint_alone(dead_twice):
+    _, _, second = dead_twice
+
+    assert f"2 ranks begin at epoch 0, sample {3 * BATCH}" in second.stdout
+    assert "the launcher ended with 137" in second.stdout
+    assert "the launcher is gone: its successor may use the same checkpoint" in second.stderr
+    assert second.exit == 0, "the ranks are still there"
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 1])
+def test_a_download_goes_on_where_it_was_on_as_many_ranks_and_others(dead_twice, right, ranks):
+    download, *_ = dead_twice
+    shutil.copy(download.folder / "train.pt", download.folder / f"on{ranks}.pt")
+    done = download.run(ranks, f"on{ranks}.pt")
+
+    assert done.exit == 0, done.stderr
+    epoch, begun = torch.load(download.folder / "train.pt")["position"]
+    assert f"{ranks} ranks begin at epoch {epoch}, sample {begun}\n" in done.stdout
+    assert f"over {STEPS * BATCH - begun} samples" in done.stdout
+    assert f"over {HELD_OUT} samples" in done.stdout
+    if ranks == 2:
+        right.shared("whole")
+        ends = [right.checkpoint("whole"), download.folder / "on2.pt"]
+        assert flat(torch.load(ends[0])) == flat(torch.load(ends[1]))

@@ -455,5 +455,27 @@ MUTATIONS = (
     Mutation("lab", "the limit of the control", "DIFFERENT = 1e-3", "DIFFERENT = 1e-6"),
     Mutation("lab", "the timeout", "GROUP_TIMEOUT = 60", "GROUP_TIMEOUT = 1800"),
     # 26.15
+    Mutation("resume", "rank 1 is killed", "kill=(1, 14)", "kill=(0, 14)"),
+    Mutation("resume", "the newest checkpoint is of step 12", "kill=(1, 14)", "kill=(1, 11)"),
+    Mutation(
+        "resume",
+        "it goes on",
+        'two = jobs.run(train, "--checkpoint=two.pt"',
+        "two = jobs.run(train",
+    ),
+    Mutation(
+        "resume", "two ranks, the same bits", 'two.pt", ranks=2)\nfour', 'two.pt", ranks=1)\nfour'
+    ),
+    Mutation("resume", "four ranks, other dropout", "ranks=4", "ranks=2"),
+    Mutation(
+        "first-backward",
+        "the buckets are packed anew",
+        "(*layers))",
+        "(*layers), find_unused_parameters=True)",
+    ),
+    Mutation("first-backward", "other bits", "assert not gradients[0]", "assert gradients[0]"),
+    Mutation(
+        "free-frames", "it stands still", "traceback.clear_frames(error.__traceback__)", "pass"
+    ),
     Mutation("exercise-factor", "the share of the samples", "len(mine) / 10", "len(mine) / 12"),
 )

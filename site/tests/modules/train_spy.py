@@ -5,7 +5,8 @@ The variable SPY tells, as JSON:
     script, options  what to run
     checkpoint       its checkpoint, to note which rank writes there
     events           where to write, as EVENTS.RANK: one line of JSON for each event
-    kill, raise      [rank, step]: that rank is killed, or raises, before its step, counted from 1
+    kill, raise      [rank, step]: that rank is killed before its step, counted from 1, or raises
+                     while threads of gloo hold tensors, which they need the interpreter to release
     kill_launcher    the step before which rank 0 kills its parent
     kill_in_save     the save, counted from 1, in the midst of which it is killed
     blind            a rank that does not find the checkpoint, as one without the shared disk
@@ -50,8 +51,11 @@ def before_step(optimizer, *_):
         os.kill(os.getpid(), signal.SIGKILL)
     if TOLD.get("kill_launcher") == step and RANK == 0:
         os.kill(os.getppid(), signal.SIGKILL)
-    if TOLD.get("raise") == [RANK, step]:
-        raise ValueError("this rank is at fault")
+    if step == TOLD.get("raise", [None, None])[1]:
+        for _ in range(2000):
+            dist.all_reduce(torch.ones(1), async_op=True)
+        if TOLD["raise"][0] == RANK:
+            raise ValueError("this rank is at fault")
 
 
 def count_buckets(_, bucket):
@@ -109,7 +113,14 @@ def note_evaluation(ddp, *_):
         note("evaluates through DDP")
 
 
+def note_dropout(dropout, *_):
+    """Note an evaluation that leaves units out."""
+    if dropout.training and not torch.is_grad_enabled():
+        note("drops out while it evaluates")
+
+
 around(TensorDataset, "__getitem__", before=note_sample)
+around(torch.nn.Dropout, "forward", before=note_dropout)
 around(DistributedDataParallel, "forward", before=note_evaluation)
 around(
     DistributedDataParallel,

@@ -16,15 +16,17 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # AdamW does it later, and then the group outlives its end
+import torch.distributed.nn.functional  # if AdamW were the first to do so, it would keep the group
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 
 GLOBAL_BATCH = 48  # samples per step, however many ranks share them: the learning rate stays right
 MICRO_BATCH = 4  # samples that a rank computes at once; it accumulates its share of a step
-LEARNING_RATE, MAX_NORM, SEED = 0.01, 1.0, 0
-RANDOM = {"cpu": torch, "cuda": torch.cuda} if torch.cuda.is_available() else {"cpu": torch}
+LEARNING_RATE = 0.01
+MAX_NORM = 1.0
+SEED = 0
+RNGS = {"cpu": torch, "cuda": torch.cuda} if torch.cuda.is_available() else {"cpu": torch}
 LAUNCHER = os.getppid()
 
 
@@ -60,7 +62,7 @@ def train_step(ddp, optimizer, micro_batches, args):
     optimizer.zero_grad()
     for i, batch in enumerate(micro_batches, start=1):
         last = i == len(micro_batches)
-        with nullcontext() if last else ddp.no_sync():  # the forward, too: it decides who syncs
+        with nullcontext() if last else ddp.no_sync():  # the forward inside: it decides
             loss = mean_loss(ddp, batch, args)
             (loss / len(micro_batches)).backward()  # the last one averages over the ranks
         sums[0] += loss.detach() * len(batch[0])
@@ -86,7 +88,7 @@ def log(what, sums):
     """Print the mean loss over the samples of all ranks; every rank must come here."""
     dist.all_reduce(sums)
     if dist.get_rank() == 0:
-        print(f"{what}: loss {sums[0] / sums[1]:.6f} over {sums[1]:.0f} samples", flush=True)
+        print(f"{what}: loss {sums[0] / sums[1]:.4f} over {sums[1]:.0f} samples", flush=True)
 
 
 # ---- A checkpoint --------------------------------------------------------------------------------
@@ -94,14 +96,15 @@ def log(what, sums):
 
 def save(path, parts, position):
     """Write what a later start needs. The file is the old one or the new one, and always whole."""
-    all_random = [None] * dist.get_world_size()
-    dist.all_gather_object(all_random, {name: of.get_rng_state() for name, of in RANDOM.items()})
+    rng = {name: of.get_rng_state() for name, of in RNGS.items()}
+    every_rng = [None] * dist.get_world_size()
+    dist.all_gather_object(every_rng, rng)
     if dist.get_rank() > 0:
         return
     saved = {name: part.state_dict() for name, part in parts.items()}
     half = path.with_suffix(".half")
     with half.open("wb") as file:
-        torch.save(saved | {"random": all_random, "position": position}, file)
+        torch.save(saved | {"rng": every_rng, "position": position}, file)
         file.flush()
         os.fsync(file.fileno())
     half.replace(path)
@@ -109,7 +112,8 @@ def save(path, parts, position):
 
 def resume(path, parts):
     """Load what was saved; return the position: the epoch, and how many of its samples are done."""
-    rank, exists = dist.get_rank(), [path.exists()]
+    rank = dist.get_rank()
+    exists = [path.exists()]
     dist.broadcast_object_list(exists)  # rank 0 decides for all: nobody else begins at 0
     if not exists[0]:
         return 0, 0
@@ -117,9 +121,9 @@ def resume(path, parts):
         saved = torch.load(path, map_location="cpu", weights_only=True)
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-        if rank < len(saved["random"]):  # else there was no such rank: it begins with its seed
-            for name, of in RANDOM.items():
-                of.set_rng_state(saved["random"][rank][name])
+        if rank < len(saved["rng"]):  # else there was no such rank: it begins with its seed
+            for name, of in RNGS.items():
+                of.set_rng_state(saved["rng"][rank][name])
         epoch, done = saved["position"]
     except Exception as error:
         raise SystemExit(f"{path} cannot be resumed, move it away: {error!r}") from None
@@ -131,8 +135,10 @@ def resume(path, parts):
 
 def train(args):
     """Train from where the checkpoint is, or from the beginning, to the last epoch."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    data, held_out = make_data(400, seed=1), make_data(101, seed=2)
+    rank = dist.get_rank()
+    world = dist.get_world_size()
+    data = make_data(400, seed=1)
+    held_out = make_data(101, seed=2)
     sampler = DistributedSampler(data, seed=SEED, drop_last=True)
     steps = args.epochs * (len(data) // GLOBAL_BATCH)
 
@@ -168,7 +174,8 @@ def train(args):
             if os.getppid() != LAUNCHER:
                 raise SystemExit("the launcher is gone: its successor may use the same checkpoint")
             if ends or done // GLOBAL_BATCH % args.save_every == 0:
-                save(args.checkpoint, parts, (epoch + 1, 0) if ends else (epoch, done))
+                position = (epoch + 1, 0) if ends else (epoch, done)
+                save(args.checkpoint, parts, position)
         done = 0
         log(f"epoch {epoch}, training", sums)
         log(f"epoch {epoch}, held out", evaluate(ddp.module, held_out, args))
@@ -200,9 +207,8 @@ def main():
         train(args)
         dist.barrier()  # only here: after an error it would wait for ranks that do not come
     except BaseException as error:
-        traceback.clear_frames(
-            error.__traceback__
-        )  # they hold the DDP, which must go before its group
+        # The traceback keeps train's DDP alive, and that must go before its group: free the frames.
+        traceback.clear_frames(error.__traceback__)
         raise
     finally:
         dist.destroy_process_group()

@@ -144,6 +144,12 @@ CHANGES = (
         rules=((RANKS + r"  \S+, line \d+, in _create_gloo_process_group\n?", ""),),
     ),
     Change(
+        "local-names",
+        "A group made by its members alone makes the next one hang",
+        MODULE + "local-sync",
+        items=(MODULE + "local-sync",),
+    ),
+    Change(
         "doctor",
         "The doctor refuses",
         CLINIC + "clinic-doctor",

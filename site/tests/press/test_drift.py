@@ -244,7 +244,8 @@ def test_the_table_counts_every_item_once():
 
     for one, row in zip(later, rows, strict=True):
         cells = [cell.strip() for cell in row.strip("|").split("|")]
-        assert cells[:3] == [one.torch, one.date, str(len(one.items))]
+        when = one.date if one.since == one.date else f"{one.since} to {one.date}"
+        assert cells[:3] == [one.torch, when, str(len(one.items))]
         stale = sum(recordings.status(n, pinned, one) == recordings.STALE for n in one.items)
         assert sum(map(int, cells[3:])) + stale == len(one.items)
 

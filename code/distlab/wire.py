@@ -25,6 +25,9 @@ def available() -> bool:
 def sent() -> int:
     """Return the bytes sent so far over all TCP sockets that are open in this process.
 
+    A peer that leaves closes its connections, and their bytes are gone from the sum: keep every
+    rank in the group until all have read (one more `dist.barrier()`).
+
     Raises:
         RuntimeError: the system keeps no such counter; ask `available()` first.
     """

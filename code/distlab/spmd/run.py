@@ -27,6 +27,9 @@ LOOK = 0.25
 FLOOD = 4 << 20
 """Bytes that a rank may write to one descriptor before its run is ended."""
 
+PATIENCE = 10.0
+"""How many times longer a busy machine may let everything take."""
+
 PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """What the error of a rank says that only heard of another's end."""
 
@@ -73,7 +76,15 @@ class Run:
         self.members = [Member(self._place(r)) for r in range(program.ranks)]
         self._lay_out()
         self.begun = time.monotonic()
-        self.until = self.begun + program.timeout
+        self._allow(program.timeout)
+
+    def _allow(self, seconds: float) -> None:
+        """Give the current phase so many seconds from now, and more while the machine is busy."""
+        self.since, self.limit = time.monotonic(), seconds
+
+    def _left(self) -> float:
+        """Return the seconds that the current phase has left; 0 or less if it is over."""
+        return self.since + self.limit * slowness() - time.monotonic()
 
     def _place(self, index: int) -> rank.Place:
         env = {rank.RUN_ID: str(self.folder), "TMPDIR": str(self.folder / "tmp")}
@@ -128,7 +139,7 @@ class Run:
         member.killed = self.phase != "running" and exit_status == -signal.SIGKILL
         if self.phase == "running" and self._failed(member) and self.cause == "finished":
             self.cause = "failed"
-            self.until = min(self.until, time.monotonic() + GRACE)
+            self._allow(min(self._left(), GRACE))
 
     def _failed(self, member: Member) -> bool:
         if self.program.shell:
@@ -147,21 +158,20 @@ class Run:
     def patience(self) -> float:
         """Return the seconds until this run wants to be looked at again."""
         limit = LOOK if self.phase == "running" else TICK
-        return max(0.0, min(limit, self.until - time.monotonic()))
+        return max(0.0, min(limit, self._left()))
 
     def over(self) -> bool:
         """Tell whether every rank has been reaped, or cannot be."""
-        return not self.pids() or (self.phase == "killed" and time.monotonic() >= self.until)
+        return not self.pids() or (self.phase == "killed" and self._left() <= 0)
 
     def advance(self) -> None:
         """Do what the clock asks for: end the run at its deadline or flood, ask, kill."""
-        now = time.monotonic()
         if self.phase == "running":
-            if now >= self.until:
+            if self._left() <= 0:
                 self._ask_for_stacks("deadline" if self.cause == "finished" else self.cause)
             elif self._flooded():
                 self._ask_for_stacks("flood")
-        elif self.phase == "asked" and (now >= self.until or self.answered()):
+        elif self.phase == "asked" and (self._left() <= 0 or self.answered()):
             self.kill()
 
     def _flooded(self) -> bool:
@@ -170,7 +180,7 @@ class Run:
 
     def _ask_for_stacks(self, cause: str) -> None:
         self.phase, self.cause = "asked", cause
-        self.until = time.monotonic() + STACKS
+        self._allow(STACKS)
         if self.program.shell:
             self.kill()  # a shell would die of the signal; it has no Python stack to show
         for pid in self.pids():
@@ -183,7 +193,8 @@ class Run:
 
     def kill(self) -> None:
         """Kill every rank, what is in its session, and what it started in another."""
-        self.phase, self.until = "killed", time.monotonic() + 2
+        self.phase = "killed"
+        self._allow(2)
         for pid in self.pids():  # else the last could still tell that the first has gone
             processes.send(pid, signal.SIGSTOP)
         for pid in self.pids():
@@ -231,6 +242,16 @@ class Run:
             seconds=round(member.seconds, 3),
             cpu=round(member.cpu, 3),
         )
+
+
+def slowness() -> float:
+    """Return how many times longer things take here now: 1, more where processes queue for cores.
+
+    A run that is healthy needs more of the clock on a busy machine, and a deadline only protects
+    against one that never ends.
+    """
+    queue = os.getloadavg()[0] / (2 * (os.cpu_count() or 1))
+    return min(PATIENCE, max(1.0, queue))
 
 
 def _text(path: Path) -> str:

@@ -600,3 +600,15 @@ def test_what_a_program_finds_does_not_depend_on_the_caller_s_environment(monkey
     assert not {"TORCH_DISTRIBUTED_DEBUG", "RANK"} & set(spmd.launcher.environment())
     assert Path(spmd.launcher.environment()["PYTHONPATH"]).name == "code"
     assert rank.SEED == 1000
+
+
+@pytest.mark.parametrize(("queue", "phase"), [(1, "asked"), (8, "running")])
+def test_a_deadline_waits_while_processes_queue_for_cores(tmp_path, monkeypatch, queue, phase):
+    started = Run(Program("", timeout=10), tmp_path / "run", port=1)
+    cores = os.cpu_count()
+    monkeypatch.setattr(os, "getloadavg", lambda: (queue * cores, 0.0, 0.0))
+    monkeypatch.setattr(time, "monotonic", lambda: started.begun + 11)
+
+    started.advance()
+
+    assert started.phase == phase

@@ -125,7 +125,7 @@ def check_host_name(
 ) -> Check:
     """Check that this machine's name, and what a reverse look-up makes of it, lead to addresses.
 
-    torchrun --standalone hands its workers the latter as MASTER_ADDR; a name without an address,
+    torchrun --standalone meets under the latter; a name without an address,
     as the ip6.arpa name of a PTR record, makes the rendezvous try again for ever.
     """
     name = socket.gethostname() if name is None else name
@@ -140,7 +140,7 @@ def check_host_name(
     else:
         took = time.monotonic() - begun
         return Check("host name", "ok", value + (f", after {took:.1f} s" if took > 1 else ""))
-    rule = "torchrun --standalone gives this name to the ranks, so it must lead to an address"
+    rule = "torchrun --standalone meets under this name, so it must lead to an address"
     todo = f"add '127.0.0.1 {name}' to /etc/hosts, or pass --local-addr=127.0.0.1"
     return Check("host name", "FAIL", value, rule, todo, option="--local-addr=127.0.0.1")
 

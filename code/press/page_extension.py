@@ -32,9 +32,20 @@ HEADING = re.compile(r"<h[1-6][^>]*>.*?</h[1-6]>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
 ALT = re.compile(r"""\balt\s*=\s*["']\s*[^"'\s]""")
 BEFORE_MARK = re.compile(r'(?<=\S)\s+(?=<(?:a|span) class="mark )')  # a mark stays with its claim
-SOURCE_CODE = re.compile(r'(<div class="[^"]*\bhighlight\b[^"]*">)<pre>')
-PLAIN_TOKENS = re.compile(r'<span class="(?:kc|n|n[av]|ow?|p|sa|v[cgi]|w)">([^<]*)</span>')
-STRINGS = re.compile(r'(?:<span class="s[12bis]?">[^<]*</span>){2,}')
+SOURCE_CODE = re.compile(r'(<div class="[^"]*\bhighlight\b[^"]*">)<pre>(?:<span></span>)?')
+PLAIN_TOKENS = re.compile(r'<span class="(?:kc|n|n[av]|ow?|p|sa|v[cgim]|w)">([^<]*)</span>')
+TOKENS = {  # element -> the classes of Pygments that have its colour in site.css
+    "b": "k[dnprt]?",
+    "i": "il|m[bfhio]?",
+    "u": "cpf|l|s[12bcis]?",
+    "em": "n[cefn]",
+    "var": "bp|n[bo]",
+}
+COLOURED = re.compile(
+    f'<span class="(?:{"|".join(f"(?P<{name}>{classes})" for name, classes in TOKENS.items())})">'
+    "(?P<text>[^<]*)</span>"
+)
+STRINGS = re.compile(r"(?:<u>[^<]*</u>){2,}")
 TAG = re.compile(r"<[^>]*>")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _faults: list[Problem] = []
@@ -59,12 +70,18 @@ def lighter_code(page: str) -> str:
     """Drop what no reader sees but every reader loads; it was half of a page full of programs.
 
     Names, operators and punctuation have the colour of plain code, so they need no element of their
-    own; the parts of a string have one colour, so they share one. Programs stay out of the search
-    index (outputs stay in: people search for error messages).
+    own; the others share the short element of their colour, and the parts of a string share one.
+    Programs stay out of the search index (outputs stay in: people search for error messages).
     """
     page = PLAIN_TOKENS.sub(r"\1", page)
-    page = STRINGS.sub(lambda match: f'<span class="s">{TAG.sub("", match[0])}</span>', page)
+    page = COLOURED.sub(_coloured, page)
+    page = STRINGS.sub(lambda match: f"<u>{TAG.sub('', match[0])}</u>", page)
     return SOURCE_CODE.sub(r"\1<pre data-search-exclude>", page)
+
+
+def _coloured(match: re.Match[str]) -> str:
+    name = next(name for name in TOKENS if match[name])
+    return f"<{name}>{match['text']}</{name}>"
 
 
 def _mkdocs_page(md: Markdown) -> tuple[str, str] | None:

@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
         "Python does not find press, which is in code/: run `nox -s docs`, or set PYTHONPATH=code"
     ) from None
 from distlab.spmd import processes
-from press import executor, nav
+from press import executor, lighter, nav
 
 ROOT = Path(__file__).parents[1]
 WATCHED = ("code/distlab", "site/modules", "site/sources", "site/theme")
@@ -120,6 +120,11 @@ def on_page_content(html, page, config, files):
     """Let MkDocs know the anchors of fences: it looks for anchors before our markup is put in."""
     anchors = session.build.anchors(page.file.src_uri)
     page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
+
+
+def on_post_page(output, page, config):
+    """Make a finished page lighter; what it holds no longer lies beside it."""
+    return lighter.write(output, Path(config.site_dir) / page.file.dest_uri)
 
 
 def on_env(env, config, files):

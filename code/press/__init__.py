@@ -16,6 +16,7 @@ The site
     build       one build: what it was asked, what it ran, what is wrong with it
     formatter   markdown-exec's formatters, with our way to run a block
     gate        holds the built site against its sources, with rendered and links; also a command
+    lighter     a finished page without what no reader sees and every reader loads
     draft       a site while it is built, swapped in as a whole
     memory      pages as they were rendered, while they are served
     progress    how far long work is

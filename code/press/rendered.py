@@ -13,7 +13,7 @@ VERBATIM = {"code", "pre", "script", "style", "textarea"}
 
 @dataclass(frozen=True)
 class Reference:
-    """An address in an attribute `href` or `src`.
+    """An address in an attribute `href`, `src`, or `data-src`, which page.js fetches.
 
     text: the words of the link, or the element's name where it has none
     at:   the place of the fence that it stands in, or ""
@@ -62,7 +62,7 @@ class _Reader(HTMLParser):
         self.anchors += filter(None, (given.get("id"), given.get("name") if tag == "a" else None))
         if tag == "a":
             self.address, self.text = given.get("href"), ""
-        elif address := given.get("href") or given.get("src"):
+        elif address := given.get("href") or given.get("src") or given.get("data-src"):
             self.links.append(Reference(address, f"<{tag}>", self._place()))
 
     def handle_endtag(self, tag: str) -> None:

@@ -57,10 +57,25 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "?" && !isTyping(target)) document.getElementById("keys").togglePopover();
 });
 
-/* A figure's element is loaded by its name, only on pages that hold one. Modules need a server:
-   opened from a folder, the page keeps the static figure that is inside the element. */
+/* A figure comes to life when a reader comes near it: its data, where they lie beside the page, then
+   its element, which has the name of a module. Modules need a server: opened from a folder, the page
+   keeps the static figure that is inside the element. */
+const widgets = new URL("widgets/", document.currentScript.src);
+
+async function enliven(name) {
+  await Promise.all([...document.querySelectorAll(`${name} > script[data-src]`)].map(async (data) => {
+    data.textContent = await (await fetch(data.dataset.src)).text();
+  }));
+  await import(new URL(`${name}.js`, widgets));
+}
+
 if (location.protocol !== "file:") {
-  const names = new Set([...document.querySelectorAll("article :not(:defined)")].map((e) => e.localName));
-  const folder = new URL("widgets/", document.currentScript.src);
-  for (const name of names) import(new URL(`${name}.js`, folder));
+  const near = new IntersectionObserver((changes) => {
+    const names = changes.filter((change) => change.isIntersecting).map(({ target }) => target.localName);
+    for (const name of new Set(names)) {
+      for (const figure of document.querySelectorAll(name)) near.unobserve(figure);
+      enliven(name);
+    }
+  }, { rootMargin: "100%" });
+  for (const figure of document.querySelectorAll("article :not(:defined)")) near.observe(figure);
 }

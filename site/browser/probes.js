@@ -14,6 +14,12 @@ globalThis.probes = {
     return [...document.body.querySelectorAll("*")].filter(sticksOut).slice(0, 1).map(this.name);
   },
 
+  /* The names of elements that a reader can come to and whose modules are not there. */
+  lifeless() {
+    const all = [...document.querySelectorAll("article :not(:defined)")];
+    return all.filter((element) => element.checkVisibility()).map((element) => element.localName);
+  },
+
   overflows(element) {
     return element.scrollWidth > element.clientWidth + 1;
   },

@@ -178,6 +178,19 @@ def visit(context: BrowserContext, home: str, path: str) -> Visit:
     return seen
 
 
+def enliven(page: Page) -> None:
+    """Go to each figure that can be seen, as a reader does who scrolls, until it has come to life.
+
+    Then go back to where the page begins.
+    """
+    names = page.evaluate("probes.lifeless()")
+    for name in dict.fromkeys(names):
+        page.locator(name).first.evaluate("figure => figure.scrollIntoView()")
+        page.wait_for_function("name => customElements.get(name)", arg=name)
+    page.evaluate("window.scrollTo(0, 0)")
+    page.wait_for_load_state("networkidle")
+
+
 def show(page: Page, setting: Setting) -> None:
     """Give an open page another screen: its width, and the scheme by the switch in the header."""
     page.set_viewport_size({"width": setting.width, "height": 900})

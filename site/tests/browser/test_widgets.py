@@ -16,6 +16,7 @@ from browser.visits import Setting, faults, reader, visit
 from distlab import cost, figures, ring, sampling, timeline
 from distlab.figures import markup, samplers
 from distlab.plots import looks, rings
+from press import lighter
 from press.project import ROOT
 
 WIDGETS = ROOT / "content/assets/widgets"
@@ -54,16 +55,24 @@ def home(tmp_path_factory):
     together = "".join(draw() for draw in DRAWN.values())
     for scheme, name in (("default", "light"), ("slate", "dark")):
         text = PAGE.format(scheme=scheme, figures=together)
-        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+        page = folder / f"{name}.html"
+        page.write_text(lighter.write(text, page), encoding="utf-8")
     with visits.serve(folder) as address:
         yield address
+
+
+def scrolled(context, home, path="light.html"):
+    """Visit the page and go through it, so that its figures live."""
+    seen = visit(context, home, path)
+    visits.enliven(seen.page)
+    return seen
 
 
 @pytest.fixture(scope="module")
 def shared(chromium, home):
     """One open page for the tests that set every control they depend on."""
     with reader(chromium, Setting(1440)) as context:
-        seen = visit(context, home, "light.html")
+        seen = scrolled(context, home)
         yield seen.page
         assert seen.errors == []
 
@@ -71,7 +80,7 @@ def shared(chromium, home):
 @pytest.fixture
 def fresh(chromium, home):
     with reader(chromium, Setting(1440)) as context:
-        yield visit(context, home, "light.html").page
+        yield scrolled(context, home).page
 
 
 def rows(table):
@@ -93,11 +102,33 @@ def test_without_javascript_a_figure_is_complete_and_shows_no_dead_control(chrom
         assert not figure.locator("fieldset").is_visible()
 
 
+def test_a_figure_comes_to_life_when_a_reader_comes_near_it(chromium, home):
+    """Until then it is what it is without scripts, and what it needs has not been asked for."""
+    with reader(chromium, Setting(1440)) as context:
+        context.add_init_script(
+            """addEventListener("DOMContentLoaded", () => {
+              document.querySelector("h1").style.marginBottom = "9000px";
+            });"""
+        )
+        seen = visit(context, home, "light.html")
+        asked = [urlsplit(request.url).path for request in seen.requests]
+        figure = seen.page.locator("ring-all-reduce")
+        assert figure.locator("details svg").is_visible()
+        assert not figure.locator("fieldset").is_visible()
+
+        figure.scroll_into_view_if_needed()
+        figure.locator("fieldset").wait_for()
+        later = [urlsplit(request.url).path for request in seen.requests[len(asked) :]]
+        assert [path for path in asked if path.startswith(("/assets/widgets", "/light/"))] == []
+        assert {"/light/ring-all-reduce.json", "/assets/widgets/ring-all-reduce.js"} <= {*later}
+        assert seen.errors == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_figures_fit_and_are_accessible(chromium, home, width, scheme):
     with reader(chromium, Setting(width, scheme)) as context:
-        seen = visit(context, home, f"{scheme}.html")
+        seen = scrolled(context, home, f"{scheme}.html")
         folder = ROOT / ".cache" / "screenshots"
         folder.mkdir(parents=True, exist_ok=True)
         seen.page.screenshot(path=folder / f"figures-{width}-{scheme}.png", full_page=True)
@@ -284,7 +315,7 @@ def test_a_chunk_leaves_its_rank_only_for_readers_who_allow_motion(chromium, hom
     moving = "getComputedStyle(document.querySelector('ring-all-reduce svg g')).animationName"
     for motion, name in (("no-preference", "leave"), ("reduce", "none")):
         with reader(chromium, Setting(1440)) as context:
-            page = visit(context, home, "light.html").page
+            page = scrolled(context, home).page
             page.emulate_media(reduced_motion=motion)
             assert page.evaluate(moving) == name
 
@@ -292,7 +323,7 @@ def test_a_chunk_leaves_its_rank_only_for_readers_who_allow_motion(chromium, hom
 @pytest.mark.parametrize(("width", "beside"), [(1440, True), (390, False)])
 def test_the_rings_table_stands_beside_it_or_below_it(chromium, home, width, beside):
     with reader(chromium, Setting(width)) as context:
-        live = visit(context, home, "light.html").page.locator("ring-all-reduce [data-live]")
+        live = scrolled(context, home).page.locator("ring-all-reduce [data-live]")
         ring_box, table = (live.locator(part).bounding_box() for part in ("svg", "table"))
 
         assert (table["x"] >= ring_box["x"] + ring_box["width"]) == beside
@@ -329,7 +360,7 @@ def test_where_no_case_has_all_choices_the_last_choice_holds(chromium, tmp_path)
     text = PAGE.format(scheme="default", figures=drawn)
     (tmp_path / "one.html").write_text(text, encoding="utf-8")
     with visits.serve(tmp_path) as address, reader(chromium, Setting(1440)) as context:
-        page = visit(context, address, "one.html").page
+        page = scrolled(context, address, "one.html").page
         page.get_by_label("Bucket cap").select_option("8 MiB")
         page.get_by_label("Times").select_option("measured")
 
@@ -448,7 +479,7 @@ def test_a_filled_in_calculator_reads_as_the_one_that_python_writes(chromium, ho
         ("Tokens", case.tokens),
     ]
     with reader(chromium, Setting(1440)) as context:
-        page = visit(context, home, "light.html").page
+        page = scrolled(context, home).page
         figure = page.locator("scaling-calculator")
         for label, value in filled:
             figure.get_by_label(label).fill(f"{value:g}")
@@ -468,6 +499,7 @@ def test_the_address_carries_the_case_to_another_reader(chromium, fresh):
     with reader(chromium, Setting(1440)) as context:
         page = context.new_page()
         page.goto(fresh.url, wait_until="networkidle")
+        visits.enliven(page)
         other = page.locator("scaling-calculator")
 
         assert parse_qs(urlsplit(fresh.url).query) == {
@@ -491,7 +523,7 @@ def test_the_address_carries_the_case_to_another_reader(chromium, fresh):
 def test_a_broken_address_falls_back_to_the_example(chromium, home):
     with reader(chromium, Setting(1440)) as context:
         broken = "light.html?parameters=-3&optimizer=lion&world_size=2.5&tokens=many&bucket_copy=x"
-        seen = visit(context, home, broken)
+        seen = scrolled(context, home, broken)
         times, _ = shown_by(seen.page.locator("scaling-calculator"))[0]
 
         assert times[1][1] == "17.5\N{NO-BREAK SPACE}ms"

@@ -76,6 +76,10 @@ class Cache:
                 return entry.outcome
         return None
 
+    def seconds(self, key: str) -> float:
+        """Return how long a run took at most, whatever it had read then; 0 if none is stored."""
+        return max((entry.outcome.seconds for entry in self._entries(key)), default=0.0)
+
     def put(self, key: str, outcome: Outcome, begun: float) -> None:
         """Store an outcome of a run that began at `begun`; readers see the whole file or none.
 

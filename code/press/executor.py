@@ -78,14 +78,23 @@ class Executor:
         self.submitted: dict[str, Submitted] = {}
 
     def prefetch(self, fences: Iterable[Fence]) -> None:
-        """Submit what the cache does not hold, so that it runs while pages are read."""
+        """Submit what the cache does not hold, so that it runs while pages are read.
+
+        The longest first, so that nobody waits for it alone in the end: as long as it took when
+        last it ran with this text, else up to its deadline.
+        """
+        missing = []
         for fence in fences:
             # A snippet is expanded when its page is rendered; until then the text is not known.
             if fence.code is not None:
                 program = self._program(fence, fence.code)
                 key = key_of(self.cache, fence, program)
                 if self._stored(key) is None:
-                    self._submit(key, fence, program)
+                    missing.append(
+                        (self.cache.seconds(key) or program.timeout, key, fence, program)
+                    )
+        for _, key, fence, program in sorted(missing, key=lambda each: -each[0]):
+            self._submit(key, fence, program)
 
     def execute(self, fence: Fence, code: str) -> Execution:
         """Return what came of a fence with this text. Raises LauncherError."""

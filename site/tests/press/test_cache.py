@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -111,3 +112,31 @@ def test_what_only_shows_it_differently_is_no_part_of_the_key():
     assert len(keys('exec="on"', f'exec="on" {shown}')) == 1
     assert len(keys('exec="on"', 'exec="on" timeout="9"', 'exec="on" raises="x"',
                     'exec="on" ranks="2"', 'exec="on" width="40"')) == 5  # fmt: skip
+
+
+def test_the_longest_is_submitted_first(project, monkeypatch):
+    """What has run before is known by its seconds, the rest by its deadline."""
+    submitted = []
+    monkeypatch.setattr(executor, "shared_launcher", lambda: Submits(submitted))
+    headers = ('timeout="5"', 'timeout="9"', "", 'hang="2"')
+    text = "\n".join(f'```python exec="on" {header}\nx\n```\n' for header in headers)
+    fences = scan.page(text, "content/x.md").fences
+    before = executor.Executor(project)
+    long_ago = executor.key_of(before.cache, fences[0], fences[0].program("x"))
+    before.cache.put(long_ago, Outcome("finished", 12.0, (), read=("lib/a.py",)), time.time())
+    edit(project / "lib/a.py", "2")
+    executor.Executor(project).prefetch(fences)
+
+    assert submitted == [60, 5, 9, 2]
+
+
+class Submits:
+    """Stands in for the launcher: notes deadlines, runs nothing."""
+
+    def __init__(self, deadlines: list[float]) -> None:
+        self.deadlines = deadlines
+
+    def submit(self, program) -> Future:
+        """Note a deadline."""
+        self.deadlines.append(program.timeout)
+        return Future()

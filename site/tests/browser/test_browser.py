@@ -171,13 +171,15 @@ def test_search_finds_a_word(chromium, site, opened):
         assert seen.errors == []
 
 
-def test_the_search_index_is_fetched_only_by_who_searches(chromium, site):
+def test_the_search_and_its_index_are_fetched_only_by_who_searches(chromium, site):
     with reader(chromium, Setting(390)) as context:
         seen = visit(context, site, "index.html")
-        assert not any("search_index" in request.url for request in seen.requests)
+        assert not any("/search" in request.url for request in seen.requests)
 
         with seen.page.expect_request("**/search_index.json"):
             seen.page.locator("header [for=__search]").first.click()
+        seen.page.keyboard.type("rendezvous")
+        seen.page.locator(".md-search-result__item").first.wait_for()
     keep({"search index bytes": (SITE / "search/search_index.json").stat().st_size}, "search")
 
 

@@ -303,6 +303,16 @@ def check_blind_rank(runs: Runs, _: dict) -> None:
     assert len(done.samples(SAMPLES, 1)) == REST // 2, "the ranks begin apart"
 
 
+def check_other_epochs(runs: Runs, _: dict) -> None:
+    """Do not go on with a schedule that was planned for another number of steps."""
+    runs.shared("killed")
+    name = runs.copy("killed", "longer")
+    done = runs.run(name, options=("--epochs=3",), timeout=10)
+    assert done.exits == [1, 1], "goes on with another schedule"
+    sentence = f"{name}.pt is of a run of 16 steps, --epochs 3 makes 24: give the old --epochs, "
+    assert sentence in done.last_words(0), "says something else"
+
+
 def check_autocast(runs: Runs, _: dict) -> None:
     """With --autocast it computes something else, and nearly the same."""
     (whole,), done = runs.shared("whole"), runs.run("autocast", options=("--autocast",))
@@ -323,6 +333,7 @@ CHECKS = (
     check_error,
     check_end,
     check_blind_rank,
+    check_other_epochs,
     check_autocast,
 )
 
@@ -559,6 +570,12 @@ MUTANTS = {  # what is forgotten: (in the script, in the copy, the check that no
         "    pass",
         check_blind_rank,
         "the ranks begin apart",
+    ),
+    "that a schedule has an end": (
+        "if scheduler.T_max != steps:",
+        "if False:",
+        check_other_epochs,
+        "goes on with another schedule",
     ),
     "autocast": ("enabled=args.autocast", "enabled=False", check_autocast, "computes in float32"),
 }

@@ -158,6 +158,11 @@ def train(args):
         raise SystemExit(
             f"{world} ranks cannot share {GLOBAL_BATCH} samples, {MICRO_BATCH} at a time"
         )
+    if scheduler.T_max != steps:  # its learning rates were planned for another number
+        raise SystemExit(
+            f"{args.checkpoint} is of a run of {scheduler.T_max} steps, --epochs {args.epochs} "
+            f"makes {steps}: give the old --epochs, or move it away"
+        )
     if rank == 0:
         print(f"{world} ranks begin at epoch {first}, sample {done}", flush=True)
 

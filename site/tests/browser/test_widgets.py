@@ -106,9 +106,12 @@ def test_a_figure_comes_to_life_when_a_reader_comes_near_it(chromium, home):
     """Until then it is what it is without scripts, and what it needs has not been asked for."""
     with reader(chromium, Setting(1440)) as context:
         context.add_init_script(
-            """addEventListener("DOMContentLoaded", () => {
-              document.querySelector("h1").style.marginBottom = "9000px";
-            });"""
+            """new MutationObserver((_, parsing) => {  // before anything is laid out
+              const title = document.querySelector("h1");
+              if (!title) return;
+              title.style.marginBottom = "9000px";
+              parsing.disconnect();
+            }).observe(document, { childList: true, subtree: true });"""
         )
         seen = visit(context, home, "light.html")
         asked = [urlsplit(request.url).path for request in seen.requests]
